@@ -1,0 +1,165 @@
+package schema
+
+import "encoding/json"
+
+// Explain asks a slot's authority for all that it holds of a uid. People read the answer, so its
+// body is JSON.
+type Explain struct {
+	Target Target
+	Seen   Revision
+	UID    UID
+}
+
+// Kind is KindExplain.
+func (*Explain) Kind() Kind { return KindExplain }
+
+func (m *Explain) fields(c *coder) (int, func()) {
+	return 6, func() {
+		c.target(&m.Target)
+		number(c, &m.Seen)
+		text(c, "uid", &m.UID, MaxUID)
+	}
+}
+
+// ExplainAnswer carries an Explanation as JSON.
+type ExplainAnswer struct {
+	Head AnswerHead
+	Body []byte
+}
+
+// Kind is KindExplainAnswer.
+func (*ExplainAnswer) Kind() Kind { return KindExplainAnswer }
+
+func (m *ExplainAnswer) fields(c *coder) (int, func()) {
+	return answerHeadFields + 1, func() {
+		c.answerHead(&m.Head)
+		c.bytes("body", &m.Body)
+	}
+}
+
+// Explanation is all that an authority holds of a uid.
+type Explanation struct {
+	UID        UID              `json:"uid"`
+	Slot       Slot             `json:"slot"`
+	Owner      string           `json:"owner"` // node of the slot's authority
+	Boot       BootID           `json:"boot"`
+	Fence      Revision         `json:"fence"`
+	State      SlotState        `json:"state"`
+	Stamp      Stamp            `json:"stamp"`
+	Routes     []ExplainedRoute `json:"routes"`
+	Tombstones []ExplainedTomb  `json:"tombstones"`
+	Refusals   []ExplainedNo    `json:"refusals"` // the last few, newest last
+}
+
+// ExplainedRoute is one route, committed or pending.
+type ExplainedRoute struct {
+	Node        NodeID     `json:"node"`
+	Boot        BootID     `json:"boot"`
+	Session     SessionID  `json:"session"`
+	Device      DeviceID   `json:"device"`
+	Flag        Flag       `json:"flag"`
+	Level       string     `json:"level"`
+	Listener    Listener   `json:"listener"`
+	Gen         Generation `json:"gen"`
+	Seq         OwnerSeq   `json:"seq"`
+	Order       Order      `json:"order"`
+	State       string     `json:"state"` // active, pending, or owner_gone
+	ConnectedMS int64      `json:"connected_ms"`
+	ActiveMS    int64      `json:"active_ms"`
+	TTLMS       int64      `json:"ttl_ms"`
+}
+
+// ExplainedTomb is what is remembered of a session that is out.
+type ExplainedTomb struct {
+	Node    NodeID    `json:"node"`
+	Session SessionID `json:"session"`
+	Seq     OwnerSeq  `json:"seq"`
+	Kind    string    `json:"kind"` // tombstone or superseded
+}
+
+// ExplainedNo is one refusal.
+type ExplainedNo struct {
+	Node    NodeID    `json:"node"`
+	Session SessionID `json:"session"`
+	Code    Code      `json:"code"`
+	Why     string    `json:"why,omitempty"`
+	AgoMS   int64     `json:"ago_ms"`
+}
+
+// Status asks an authority process for the state of its slots.
+type Status struct{}
+
+// Kind is KindStatus.
+func (*Status) Kind() Kind { return KindStatus }
+
+func (m *Status) fields(*coder) (int, func()) { return 0, func() {} }
+
+// StatusAnswer carries a StatusReport as JSON.
+type StatusAnswer struct{ Body []byte }
+
+// Kind is KindStatusAnswer.
+func (*StatusAnswer) Kind() Kind { return KindStatusAnswer }
+
+func (m *StatusAnswer) fields(c *coder) (int, func()) {
+	return 1, func() { c.bytes("body", &m.Body) }
+}
+
+// SlotState is what a slot can answer.
+type SlotState string
+
+// The states of a slot.
+const (
+	SlotReady       SlotState = "ready"
+	SlotRebuilding  SlotState = "rebuilding"
+	SlotUnowned     SlotState = "unowned"
+	SlotUnreachable SlotState = "unreachable" // its owner does not answer
+)
+
+// StatusReport is the state of an authority process.
+type StatusReport struct {
+	Process ProcessName  `json:"process"`
+	Slots   []SlotStatus `json:"slots"`
+	Counts  []NodeCount  `json:"counts"`
+	Users   int          `json:"users"` // online
+}
+
+// ProcessName is a process in JSON.
+type ProcessName struct {
+	Node NodeID `json:"node"`
+	Boot BootID `json:"boot"`
+}
+
+// SlotStatus is one slot of a StatusReport and of presence.slots.
+type SlotStatus struct {
+	Slot        Slot      `json:"slot"`
+	Owner       NodeID    `json:"owner,omitempty"`
+	Boot        BootID    `json:"boot,omitempty"`
+	Fence       Revision  `json:"fence,omitempty"`
+	State       SlotState `json:"state"`
+	Routes      int       `json:"routes"`
+	Outstanding []NodeID  `json:"outstanding,omitempty"` // gateways whose sync is awaited
+}
+
+// NodeCount is the sessions of one gateway node under one flag.
+type NodeCount struct {
+	Node     NodeID `json:"node"`
+	Flag     Flag   `json:"flag"`
+	Sessions int    `json:"sessions"`
+}
+
+// mustJSON is for the JSON of our own types, which always encodes.
+func mustJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// NewExplainAnswer puts an explanation into an answer.
+func NewExplainAnswer(head AnswerHead, e Explanation) *ExplainAnswer {
+	return &ExplainAnswer{Head: head, Body: mustJSON(e)}
+}
+
+// NewStatusAnswer puts a report into an answer.
+func NewStatusAnswer(r StatusReport) *StatusAnswer { return &StatusAnswer{Body: mustJSON(r)} }

@@ -1,0 +1,87 @@
+package schema
+
+import "fmt"
+
+// Kind is the first element of each message: what it is. Requests and their answers differ by 64.
+type Kind uint8
+
+// The kinds of messages.
+const (
+	KindRegister Kind = 1 + iota
+	KindCommit
+	KindUnregister
+	KindTouch
+	KindSync
+	KindRemove
+	KindLookup
+	KindExplain
+	KindStatus
+	KindPush
+	KindKick
+
+	answerOffset Kind = 64
+)
+
+// The kinds of answers.
+const (
+	KindRegisterAnswer   = KindRegister + answerOffset
+	KindCommitAnswer     = KindCommit + answerOffset
+	KindUnregisterAnswer = KindUnregister + answerOffset
+	KindTouchAnswer      = KindTouch + answerOffset
+	KindSyncAnswer       = KindSync + answerOffset
+	KindRemoveAnswer     = KindRemove + answerOffset
+	KindLookupAnswer     = KindLookup + answerOffset
+	KindExplainAnswer    = KindExplain + answerOffset
+	KindStatusAnswer     = KindStatus + answerOffset
+	KindPushAnswer       = KindPush + answerOffset
+	KindKickAnswer       = KindKick + answerOffset
+)
+
+var kinds = map[Kind]struct {
+	name string
+	make func() Message
+}{
+	KindRegister:         {"register", func() Message { return new(Register) }},
+	KindCommit:           {"commit", func() Message { return new(Commit) }},
+	KindUnregister:       {"unregister", func() Message { return new(Unregister) }},
+	KindTouch:            {"touch", func() Message { return new(Touch) }},
+	KindSync:             {"sync", func() Message { return new(Sync) }},
+	KindRemove:           {"remove", func() Message { return new(Remove) }},
+	KindLookup:           {"lookup", func() Message { return new(Lookup) }},
+	KindExplain:          {"explain", func() Message { return new(Explain) }},
+	KindStatus:           {"status", func() Message { return new(Status) }},
+	KindPush:             {"push", func() Message { return new(Push) }},
+	KindKick:             {"kick", func() Message { return new(Kick) }},
+	KindRegisterAnswer:   {"register answer", func() Message { return new(RegisterAnswer) }},
+	KindCommitAnswer:     {"commit answer", func() Message { return new(CommitAnswer) }},
+	KindUnregisterAnswer: {"unregister answer", func() Message { return new(UnregisterAnswer) }},
+	KindTouchAnswer:      {"touch answer", func() Message { return new(TouchAnswer) }},
+	KindSyncAnswer:       {"sync answer", func() Message { return new(SyncAnswer) }},
+	KindRemoveAnswer:     {"remove answer", func() Message { return new(RemoveAnswer) }},
+	KindLookupAnswer:     {"lookup answer", func() Message { return new(LookupAnswer) }},
+	KindExplainAnswer:    {"explain answer", func() Message { return new(ExplainAnswer) }},
+	KindStatusAnswer:     {"status answer", func() Message { return new(StatusAnswer) }},
+	KindPushAnswer:       {"push answer", func() Message { return new(PushAnswer) }},
+	KindKickAnswer:       {"kick answer", func() Message { return new(KickAnswer) }},
+}
+
+func (k Kind) String() string {
+	if e, ok := kinds[k]; ok {
+		return e.name
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// UnmarshalAny reads a message of whatever kind its bytes say, for tools that show it.
+func UnmarshalAny(b []byte) (Message, error) {
+	kind, err := KindOf(b)
+	if err != nil {
+		return nil, err
+	}
+	entry, ok := kinds[kind]
+	if !ok {
+		return nil, fmt.Errorf("%w: %s is unknown to this version", ErrMalformed, kind)
+	}
+	m := entry.make()
+	return m, Unmarshal(b, m)
+}

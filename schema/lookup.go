@@ -1,0 +1,135 @@
+package schema
+
+import "time"
+
+// Lookup asks one authority process for the routes of many uids, of many slots at once.
+type Lookup struct {
+	Groups []LookupGroup
+	UIDs   []UID // those of the first group, then those of the second, ...; at most MaxLookup
+}
+
+// LookupGroup is one slot of a look-up: it checks its own target and spoils no other.
+type LookupGroup struct {
+	Target Target
+	Seen   Revision
+	Count  uint32 // of UIDs
+}
+
+// MaxLookup bounds the uids of one look-up to one authority.
+const MaxLookup = 10_000
+
+// MaxLookupBytes is where an answer stops: the asker then asks for the rest.
+const MaxLookupBytes = 512 << 10
+
+// Kind is KindLookup.
+func (*Lookup) Kind() Kind { return KindLookup }
+
+func (m *Lookup) fields(c *coder) (int, func()) {
+	return 1, func() {
+		c.columns("look-up", func(col *columns) {
+			g := &m.Groups
+			rows(col, g, Slots)
+			n := len(*g)
+			col.targets(n, func(i int) *Target { return &(*g)[i].Target })
+			deltas(col, n, func(i int) *Revision { return &(*g)[i].Seen })
+			numbers(col, n, func(i int) *uint32 { return &(*g)[i].Count })
+			rows(col, &m.UIDs, MaxLookup)
+			texts(col, len(m.UIDs), MaxUID, func(i int) *UID { return &m.UIDs[i] })
+			col.total(len(m.UIDs), n, func(i int) uint32 { return (*g)[i].Count })
+		})
+	}
+}
+
+func (c *columns) targets(n int, at func(i int) *Target) {
+	numbers(c, n, func(i int) *Slot { return &at(i).Slot })
+	deltas(c, n, func(i int) *Revision { return &at(i).Fence })
+	c.processes(n, func(i int) *Process { return &at(i).Authority })
+	for i := 0; i < n && c.err == nil; i++ {
+		if at(i).Slot >= Slots {
+			c.err = errRange
+		}
+	}
+}
+
+// total refuses counts that do not add up to what they count.
+func (c *columns) total(want, n int, at func(i int) uint32) {
+	sum := 0
+	for i := 0; i < n && c.err == nil; i++ {
+		sum += int(at(i))
+	}
+	if c.err == nil && sum != want {
+		c.err = errTotal
+	}
+}
+
+// LookupAnswer answers a look-up group by group, as far as it fits.
+type LookupAnswer struct {
+	Groups []GroupAnswer
+	Counts []uint32 // routes of each uid answered; fewer than the uids asked: ask for the rest
+	Routes []Route  // those of the first uid, then those of the second, ...
+}
+
+// GroupAnswer says how one group of a look-up was answered. The uids of a group whose code is not
+// CodeOK have no routes.
+type GroupAnswer struct {
+	Code       Code
+	Target     Target // who answers, as it holds the slot; of CodeMismatch: the owner known there
+	Differs    string
+	Rebuilding bool // some gateway is still outstanding: a uid without routes is unknown
+	Suspect    bool
+	Stamp      Stamp
+}
+
+// Kind is KindLookupAnswer.
+func (*LookupAnswer) Kind() Kind { return KindLookupAnswer }
+
+func (m *LookupAnswer) fields(c *coder) (int, func()) {
+	return 1, func() {
+		c.columns("look-up answer", func(col *columns) {
+			col.groupAnswers(&m.Groups)
+			rows(col, &m.Counts, MaxLookup)
+			numbers(col, len(m.Counts), func(i int) *uint32 { return &m.Counts[i] })
+			r := &m.Routes
+			rows(col, r, maxBytes)
+			n := len(*r)
+			col.processes(n, func(i int) *Process { return &(*r)[i].Owner })
+			col.routes(*r)
+			durations(col, n, time.Millisecond, func(i int) *time.Duration { return &(*r)[i].TTL })
+			col.total(n, len(m.Counts), func(i int) uint32 { return m.Counts[i] })
+		})
+	}
+}
+
+const (
+	groupRebuilding = 1 << iota
+	groupSuspect
+)
+
+func (c *columns) groupAnswers(g *[]GroupAnswer) {
+	rows(c, g, Slots)
+	n := len(*g)
+	at := func(i int) *GroupAnswer { return &(*g)[i] }
+	numbers(c, n, func(i int) *Code { return &at(i).Code })
+	c.targets(n, func(i int) *Target { return &at(i).Target })
+	words(c, n, MaxFlag, func(i int) *string { return &at(i).Differs })
+	deltas(c, n, func(i int) *Revision { return &at(i).Stamp.Fence })
+	deltas(c, n, func(i int) *uint64 { return &at(i).Stamp.K })
+	flags := make([]uint8, n)
+	for i := range flags {
+		flags[i] = bits(at(i).Rebuilding, groupRebuilding) | bits(at(i).Suspect, groupSuspect)
+	}
+	numbers(c, n, func(i int) *uint8 { return &flags[i] })
+	for i, f := range flags {
+		at(i).Rebuilding, at(i).Suspect = f&groupRebuilding != 0, f&groupSuspect != 0
+		if at(i).Code >= codeEnd {
+			at(i).Code = CodeInternal
+		}
+	}
+}
+
+func bits(on bool, bit uint8) uint8 {
+	if on {
+		return bit
+	}
+	return 0
+}

@@ -1,0 +1,181 @@
+package schema
+
+import (
+	"fmt"
+	"time"
+)
+
+// Push brings messages to sessions of one gateway process.
+type Push struct {
+	To     Process
+	Frames []PushFrame // at most MaxFrames
+}
+
+// PushFrame is one message and the sessions it is for.
+type PushFrame struct {
+	ID         string // the sender's, at most MaxMessageID bytes
+	From       UID    // may be empty
+	Payload    []byte // a JSON value
+	Ack        bool   // the device is asked to acknowledge
+	AckWait    time.Duration
+	Recipients []Recipient // at most MaxRecipients
+}
+
+// Recipient is one session as it was looked up: the gateway writes only where all of it matches.
+type Recipient struct {
+	UID     UID
+	Session SessionNum
+	Seq     OwnerSeq
+}
+
+// Bounds of one push message; delivery splits what is larger.
+const (
+	MaxFrames     = 512
+	MaxRecipients = 512
+	MaxPushBytes  = 256 << 10
+	MaxMessageID  = 128
+)
+
+// Kind is KindPush.
+func (*Push) Kind() Kind { return KindPush }
+
+func (m *Push) fields(c *coder) (int, func()) {
+	return 3, func() {
+		c.process(&m.To)
+		list(c, "frames", &m.Frames, MaxFrames, func(f *PushFrame) {
+			c.array(6, func() {
+				text(c, "id", &f.ID, MaxMessageID)
+				text(c, "from", &f.From, MaxUID)
+				c.bytes("payload", &f.Payload)
+				c.bool(&f.Ack)
+				c.millis(&f.AckWait)
+				c.columns("recipients", func(col *columns) {
+					r := &f.Recipients
+					rows(col, r, MaxRecipients)
+					n := len(*r)
+					texts(col, n, MaxUID, func(i int) *UID { return &(*r)[i].UID })
+					deltas(col, n, func(i int) *SessionNum { return &(*r)[i].Session })
+					deltas(col, n, func(i int) *OwnerSeq { return &(*r)[i].Seq })
+				})
+			})
+		})
+	}
+}
+
+// PushAnswer gives a result for each recipient of each frame, frame after frame.
+type PushAnswer struct {
+	From    Process
+	Results []PushResult
+}
+
+// PushResult is what became of a message for one session. The set is closed.
+type PushResult uint8
+
+// The results of a push.
+const (
+	PushUnknown   PushResult = iota // nobody answered, or not in time
+	PushWritten                     // in the queue of an active session, lost only with its socket
+	PushAcked                       // the device has it
+	PushQueueFull                   // the session reads too slowly
+	PushNoSession                   // the gateway has closed that session, or never issued it
+	PushOwnerGone                   // the gateway process is gone
+	PushPending                     // the session is not active yet: try again in a moment
+	pushEnd
+)
+
+var pushNames = [...]string{"unknown", "written", "acked", "queue_full", "no_session", "owner_gone", "pending"}
+
+func (r PushResult) String() string {
+	if r < pushEnd {
+		return pushNames[r]
+	}
+	return fmt.Sprintf("result(%d)", uint8(r))
+}
+
+// Reached reports whether the device has the message, or has it in its socket's queue.
+func (r PushResult) Reached() bool { return r == PushWritten || r == PushAcked }
+
+// MarshalText gives the result's name.
+func (r PushResult) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads a result's name; an unknown one reads as PushUnknown.
+func (r *PushResult) UnmarshalText(b []byte) error {
+	*r = PushUnknown
+	for i, name := range pushNames {
+		if name == string(b) {
+			*r = PushResult(i)
+		}
+	}
+	return nil
+}
+
+// Kind is KindPushAnswer.
+func (*PushAnswer) Kind() Kind { return KindPushAnswer }
+
+func (m *PushAnswer) fields(c *coder) (int, func()) {
+	return 3, func() {
+		c.process(&m.From)
+		c.columns("results", func(col *columns) {
+			rows(col, &m.Results, MaxFrames*MaxRecipients)
+			numbers(col, len(m.Results), func(i int) *PushResult { return &m.Results[i] })
+			for i := range m.Results {
+				if m.Results[i] >= pushEnd {
+					m.Results[i] = PushUnknown
+				}
+			}
+		})
+	}
+}
+
+// Kick asks a gateway process to end sessions. Without entries it asks: are you there?
+type Kick struct {
+	To      Process
+	Entries []KickEntry // at most MaxEntries
+}
+
+// KickEntry is one session to be ended.
+type KickEntry struct {
+	UID     UID
+	Session SessionNum
+	Fence   Revision // under which it was asked; one below the highest known there is refused
+	Close   CloseCode
+	Why     string // the close reason
+}
+
+// Kind is KindKick.
+func (*Kick) Kind() Kind { return KindKick }
+
+func (m *Kick) fields(c *coder) (int, func()) {
+	return 3, func() {
+		c.process(&m.To)
+		list(c, "entries", &m.Entries, MaxEntries, func(e *KickEntry) {
+			c.array(5, func() {
+				text(c, "uid", &e.UID, MaxUID)
+				number(c, &e.Session)
+				number(c, &e.Fence)
+				number(c, &e.Close)
+				text(c, "why", &e.Why, maxWhy)
+			})
+		})
+	}
+}
+
+// KickAnswer answers each entry of a kick, in order: CodeOK (it was here and is out), CodeUnknown
+// (it was not here, so it is out) or CodeStale (not obeyed).
+type KickAnswer struct {
+	From    Process
+	Results []Code
+}
+
+// Kind is KindKickAnswer.
+func (*KickAnswer) Kind() Kind { return KindKickAnswer }
+
+func (m *KickAnswer) fields(c *coder) (int, func()) {
+	return 3, func() {
+		c.process(&m.From)
+		c.columns("results", func(col *columns) {
+			rows(col, &m.Results, MaxEntries)
+			col.codes(m.Results)
+		})
+	}
+}

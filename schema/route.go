@@ -1,0 +1,120 @@
+package schema
+
+import (
+	"math"
+	"time"
+)
+
+// Route says where one device of a user hangs right now. Ages travel, never wall clocks.
+type Route struct {
+	UID      UID
+	Owner    Process // the gateway process whose socket it is
+	Session  SessionNum
+	Device   DeviceID
+	Flag     Flag
+	Level    Level
+	Listener Listener
+	Gen      Generation
+	Seq      OwnerSeq      // of the register or sync entry that made it
+	Order    Order         // given at commit; zero before
+	Age      time.Duration // since it connected, ms on the wire
+	Idle     time.Duration // since its last inbound frame, ms on the wire
+	TTL      time.Duration // until it expires; in look-up answers only
+}
+
+// SameDevice reports whether two routes of one uid are the same device: the empty id is no
+// device's, not even its own.
+func (r *Route) SameDevice(o *Route) bool { return r.Device != "" && r.Device == o.Device }
+
+// login walks the fields of a route whose owner is the sender.
+func (c *coder) login(r *Route) {
+	text(c, "uid", &r.UID, MaxUID)
+	number(c, &r.Session)
+	text(c, "device", &r.Device, MaxDevice)
+	text(c, "flag", &r.Flag, MaxFlag)
+	c.level(&r.Level)
+	text(c, "listener", &r.Listener, MaxListener)
+	number(c, &r.Gen)
+	number(c, &r.Seq)
+}
+
+func (c *coder) level(l *Level) {
+	n := uint64(*l)
+	c.uint(&n, uint64(Master))
+	*l = Level(n)
+}
+
+// routes walks what sync and look-up have in common, column by column.
+func (c *columns) routes(r []Route) {
+	n := len(r)
+	deltas(c, n, func(i int) *SessionNum { return &r[i].Session })
+	texts(c, n, MaxDevice, func(i int) *DeviceID { return &r[i].Device })
+	words(c, n, MaxFlag, func(i int) *Flag { return &r[i].Flag })
+	numbers(c, n, func(i int) *Level { return &r[i].Level })
+	words(c, n, MaxListener, func(i int) *Listener { return &r[i].Listener })
+	numbers(c, n, func(i int) *Generation { return &r[i].Gen })
+	deltas(c, n, func(i int) *OwnerSeq { return &r[i].Seq })
+	deltas(c, n, func(i int) *Revision { return &r[i].Order.Fence })
+	deltas(c, n, func(i int) *uint64 { return &r[i].Order.N })
+	durations(c, n, time.Millisecond, func(i int) *time.Duration { return &r[i].Age })
+	durations(c, n, time.Millisecond, func(i int) *time.Duration { return &r[i].Idle })
+	for i := range r {
+		if r[i].Level > Master && c.err == nil {
+			c.err = errRange
+		}
+	}
+}
+
+// processes walks a process a row, as two words.
+func (c *columns) processes(n int, at func(i int) *Process) {
+	words(c, n, MaxNode, func(i int) *NodeID { return &at(i).Node })
+	words(c, n, bootLen, func(i int) *BootID { return &at(i).Boot })
+}
+
+// SlotHead opens each request of a gateway to a slot's authority.
+type SlotHead struct {
+	Target  Target
+	Seen    Revision // the highest fence of the slot that the sender knows
+	From    Process  // the gateway; zero in a remove, which delivery sends
+	Settled OwnerSeq // below it no operation of From is open
+}
+
+const slotHeadFields = 8
+
+func (c *coder) slotHead(h *SlotHead) {
+	c.target(&h.Target)
+	number(c, &h.Seen)
+	c.process(&h.From)
+	number(c, &h.Settled)
+}
+
+// AnswerHead opens each answer of an authority.
+type AnswerHead struct {
+	Code       Code
+	Target     Target        // who answers: the slot, and the fence and process it is held by there
+	Differs    string        // with CodeMismatch: the field of the request's target that differs
+	Owner      Target        // with CodeMismatch and CodeMoved: the owner known there, zero if none
+	RetryAfter time.Duration // where a wait is asked for, ms on the wire
+	Suspect    bool          // the answering authority has no proof of its lease
+	Why        string        // with CodeBad and CodeInternal: a sentence
+}
+
+const answerHeadFields = 13
+
+func (c *coder) answerHead(h *AnswerHead) {
+	c.code(&h.Code)
+	c.target(&h.Target)
+	text(c, "differs", &h.Differs, MaxFlag)
+	c.target(&h.Owner)
+	c.millis(&h.RetryAfter)
+	c.bool(&h.Suspect)
+	text(c, "why", &h.Why, maxWhy)
+}
+
+// maxWhy bounds sentences, in bytes.
+const maxWhy = 512
+
+// MaxEntries bounds the entries of one register, commit, unregister or kick.
+const MaxEntries = 512
+
+const maxBytes = math.MaxInt32
