@@ -123,7 +123,7 @@ func (e Encoding) decode(b []byte, f any, kind *FrameType) error {
 		return fmt.Errorf("decode frame: %w: not an object with a type", ErrMalformed)
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Errorf("decode frame: %w: %s cannot be a %s", ErrFrameField, wrong.Field, wrong.Value)
+		return fmt.Errorf("decode frame: %w: %s takes no %s", ErrFrameField, wrong.Field, wrong.Value)
 	}
 	if err != nil {
 		return fmt.Errorf("decode frame: %w: %s", ErrMalformed, err)
