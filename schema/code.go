@@ -3,6 +3,7 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Code says how one request, or one entry of it, ended. The set is closed: a code of a newer
@@ -42,6 +43,15 @@ func (c Code) String() string {
 
 // MarshalText gives the code's name.
 func (c Code) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText reads a code's name; one of a newer process reads as CodeInternal.
+func (c *Code) UnmarshalText(b []byte) error {
+	*c = CodeInternal
+	if i := slices.Index(codeNames[:], string(b)); i >= 0 {
+		*c = Code(i)
+	}
+	return nil
+}
 
 // code walks a code; one from a newer process reads as CodeInternal.
 func (c *coder) code(v *Code) {

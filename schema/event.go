@@ -20,10 +20,10 @@ type Event struct {
 	Slot   Slot        `json:"slot"`
 	UID    UID         `json:"uid,omitempty"`
 	Stamp  Stamp       `json:"stamp"`
-	Reason Reason      `json:"reason"`
+	Reason Reason      `json:"reason,omitzero"`
 	Route  *EventRoute `json:"route,omitempty"`
-	Left   int         `json:"left"` // devices left
-	At     string      `json:"at"`   // RFC 3339, for people
+	Left   int         `json:"left"`         // devices left
+	At     string      `json:"at,omitempty"` // RFC 3339, for people
 }
 
 // EventRoute is the route that an event is about.

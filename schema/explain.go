@@ -31,7 +31,7 @@ type ExplainAnswer struct {
 func (*ExplainAnswer) Kind() Kind { return KindExplainAnswer }
 
 func (m *ExplainAnswer) fields(c *coder) (int, func()) {
-	return answerHeadFields + 1, func() {
+	return 2, func() {
 		c.answerHead(&m.Head)
 		c.bytes("body", &m.Body)
 	}
@@ -95,13 +95,19 @@ func (*Status) Kind() Kind { return KindStatus }
 func (m *Status) fields(*coder) (int, func()) { return 0, func() {} }
 
 // StatusAnswer carries a StatusReport as JSON.
-type StatusAnswer struct{ Body []byte }
+type StatusAnswer struct {
+	ProcessHead
+	Body []byte
+}
 
 // Kind is KindStatusAnswer.
 func (*StatusAnswer) Kind() Kind { return KindStatusAnswer }
 
 func (m *StatusAnswer) fields(c *coder) (int, func()) {
-	return 1, func() { c.bytes("body", &m.Body) }
+	return 2, func() {
+		c.processHead(&m.ProcessHead)
+		c.bytes("body", &m.Body)
+	}
 }
 
 // SlotState is what a slot can answer.
@@ -118,6 +124,7 @@ const (
 // StatusReport is the state of an authority process.
 type StatusReport struct {
 	Process ProcessName  `json:"process"`
+	Suspect bool         `json:"suspect,omitempty"` // it has no proof of its lease
 	Slots   []SlotStatus `json:"slots"`
 	Counts  []NodeCount  `json:"counts"`
 	Users   int          `json:"users"` // online
@@ -162,4 +169,6 @@ func NewExplainAnswer(head AnswerHead, e Explanation) *ExplainAnswer {
 }
 
 // NewStatusAnswer puts a report into an answer.
-func NewStatusAnswer(r StatusReport) *StatusAnswer { return &StatusAnswer{Body: mustJSON(r)} }
+func NewStatusAnswer(from Process, r StatusReport) *StatusAnswer {
+	return &StatusAnswer{ProcessHead: ProcessHead{From: from}, Body: mustJSON(r)}
+}

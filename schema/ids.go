@@ -41,7 +41,8 @@ type (
 	// OwnerSeq counts the operations of one gateway boot, from 1.
 	OwnerSeq uint64
 	// SessionNum is a session's number inside its boot: a dense index in the low 32 bits and the
-	// index's generation in the high 32, so that an owner finds it by array access.
+	// index's generation, from 1, in the high 32, so that an owner finds it by array access. The
+	// zero value names no session.
 	SessionNum uint64
 	// SessionID is a session's name outside, unique in the mesh: "<boot>.<number in base 36>".
 	SessionID string

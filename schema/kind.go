@@ -18,8 +18,12 @@ const (
 	KindStatus
 	KindPush
 	KindKick
+	KindSessions
+	KindRevoke
 
 	answerOffset Kind = 64
+	// laterOffset is of what comes on an answer's subject after the answer.
+	laterOffset Kind = 128
 )
 
 // The kinds of answers.
@@ -35,6 +39,10 @@ const (
 	KindStatusAnswer     = KindStatus + answerOffset
 	KindPushAnswer       = KindPush + answerOffset
 	KindKickAnswer       = KindKick + answerOffset
+	KindSessionsAnswer   = KindSessions + answerOffset
+	KindRevokeAnswer     = KindRevoke + answerOffset
+
+	KindPushAcks = KindPush + laterOffset
 )
 
 var kinds = map[Kind]struct {
@@ -52,6 +60,8 @@ var kinds = map[Kind]struct {
 	KindStatus:           {"status", func() Message { return new(Status) }},
 	KindPush:             {"push", func() Message { return new(Push) }},
 	KindKick:             {"kick", func() Message { return new(Kick) }},
+	KindSessions:         {"sessions", func() Message { return new(Sessions) }},
+	KindRevoke:           {"revoke", func() Message { return new(Revoke) }},
 	KindRegisterAnswer:   {"register answer", func() Message { return new(RegisterAnswer) }},
 	KindCommitAnswer:     {"commit answer", func() Message { return new(CommitAnswer) }},
 	KindUnregisterAnswer: {"unregister answer", func() Message { return new(UnregisterAnswer) }},
@@ -63,6 +73,9 @@ var kinds = map[Kind]struct {
 	KindStatusAnswer:     {"status answer", func() Message { return new(StatusAnswer) }},
 	KindPushAnswer:       {"push answer", func() Message { return new(PushAnswer) }},
 	KindKickAnswer:       {"kick answer", func() Message { return new(KickAnswer) }},
+	KindSessionsAnswer:   {"sessions answer", func() Message { return new(SessionsAnswer) }},
+	KindRevokeAnswer:     {"revoke answer", func() Message { return new(RevokeAnswer) }},
+	KindPushAcks:         {"push acks", func() Message { return new(PushAcks) }},
 }
 
 func (k Kind) String() string {

@@ -18,7 +18,7 @@ type Leave struct {
 func (*Unregister) Kind() Kind { return KindUnregister }
 
 func (m *Unregister) fields(c *coder) (int, func()) {
-	return slotHeadFields + 1, func() {
+	return 2, func() {
 		c.slotHead(&m.Head)
 		list(c, "entries", &m.Entries, MaxEntries, func(e *Leave) {
 			c.array(4, func() {
@@ -42,7 +42,7 @@ type UnregisterAnswer struct {
 func (*UnregisterAnswer) Kind() Kind { return KindUnregisterAnswer }
 
 func (m *UnregisterAnswer) fields(c *coder) (int, func()) {
-	return answerHeadFields + 1, func() {
+	return 2, func() {
 		c.answerHead(&m.Head)
 		c.columns("results", func(col *columns) {
 			rows(col, &m.Results, MaxEntries)
@@ -79,7 +79,7 @@ type Disowned struct {
 func (*Remove) Kind() Kind { return KindRemove }
 
 func (m *Remove) fields(c *coder) (int, func()) {
-	return slotHeadFields + 1, func() {
+	return 2, func() {
 		c.slotHead(&m.Head)
 		c.columns("entries", func(col *columns) {
 			e := &m.Entries
@@ -103,7 +103,7 @@ type RemoveAnswer struct {
 func (*RemoveAnswer) Kind() Kind { return KindRemoveAnswer }
 
 func (m *RemoveAnswer) fields(c *coder) (int, func()) {
-	return answerHeadFields + 1, func() {
+	return 2, func() {
 		c.answerHead(&m.Head)
 		number(c, &m.Removed)
 	}

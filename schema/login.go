@@ -20,7 +20,7 @@ type Login struct {
 func (*Register) Kind() Kind { return KindRegister }
 
 func (m *Register) fields(c *coder) (int, func()) {
-	return slotHeadFields + 1, func() {
+	return 2, func() {
 		c.slotHead(&m.Head)
 		list(c, "logins", &m.Logins, MaxEntries, func(l *Login) {
 			c.array(11, func() {
@@ -73,7 +73,7 @@ const (
 func (*RegisterAnswer) Kind() Kind { return KindRegisterAnswer }
 
 func (m *RegisterAnswer) fields(c *coder) (int, func()) {
-	return answerHeadFields + 1, func() {
+	return 2, func() {
 		c.answerHead(&m.Head)
 		list(c, "results", &m.Results, MaxEntries, c.loginResult)
 	}
@@ -139,7 +139,7 @@ func (e Ending) String() string { return endingNames[min(int(e), len(endingNames
 func (*Commit) Kind() Kind { return KindCommit }
 
 func (m *Commit) fields(c *coder) (int, func()) {
-	return slotHeadFields + 1, func() {
+	return 2, func() {
 		c.slotHead(&m.Head)
 		list(c, "entries", &m.Entries, MaxEntries, func(e *CommitEntry) {
 			c.array(4, func() {
@@ -177,7 +177,7 @@ type CommitAnswer struct {
 func (*CommitAnswer) Kind() Kind { return KindCommitAnswer }
 
 func (m *CommitAnswer) fields(c *coder) (int, func()) {
-	return answerHeadFields + 1, func() {
+	return 2, func() {
 		c.answerHead(&m.Head)
 		list(c, "results", &m.Results, MaxEntries, c.loginResult)
 	}

@@ -64,6 +64,7 @@ func (c *columns) total(want, n int, at func(i int) uint32) {
 
 // LookupAnswer answers a look-up group by group, as far as it fits.
 type LookupAnswer struct {
+	ProcessHead
 	Groups []GroupAnswer
 	Counts []uint32 // routes of each uid answered; fewer than the uids asked: ask for the rest
 	Routes []Route  // those of the first uid, then those of the second, ...
@@ -73,10 +74,13 @@ type LookupAnswer struct {
 // CodeOK have no routes.
 type GroupAnswer struct {
 	Code       Code
-	Target     Target // who answers, as it holds the slot; of CodeMismatch: the owner known there
-	Differs    string
-	Rebuilding bool // some gateway is still outstanding: a uid without routes is unknown
-	Suspect    bool
+	Target     Target // who answers, as it holds the slot
+	Differs    string // with CodeMismatch: the field of the group's target that differs
+	Owner      Target // with CodeMismatch and CodeMoved: the owner known there, zero if none
+	Seen       Revision
+	RetryAfter time.Duration // where a wait is asked for, ms on the wire
+	Rebuilding bool          // some gateway is still outstanding: a uid without routes is unknown
+	Suspect    bool          // the answering authority has no proof of its lease
 	Stamp      Stamp
 }
 
@@ -84,7 +88,8 @@ type GroupAnswer struct {
 func (*LookupAnswer) Kind() Kind { return KindLookupAnswer }
 
 func (m *LookupAnswer) fields(c *coder) (int, func()) {
-	return 1, func() {
+	return 2, func() {
+		c.processHead(&m.ProcessHead)
 		c.columns("look-up answer", func(col *columns) {
 			col.groupAnswers(&m.Groups)
 			rows(col, &m.Counts, MaxLookup)
@@ -111,7 +116,10 @@ func (c *columns) groupAnswers(g *[]GroupAnswer) {
 	at := func(i int) *GroupAnswer { return &(*g)[i] }
 	numbers(c, n, func(i int) *Code { return &at(i).Code })
 	c.targets(n, func(i int) *Target { return &at(i).Target })
-	words(c, n, MaxFlag, func(i int) *string { return &at(i).Differs })
+	words(c, n, maxDiffers, func(i int) *string { return &at(i).Differs })
+	c.targets(n, func(i int) *Target { return &at(i).Owner })
+	deltas(c, n, func(i int) *Revision { return &at(i).Seen })
+	durations(c, n, time.Millisecond, func(i int) *time.Duration { return &at(i).RetryAfter })
 	deltas(c, n, func(i int) *Revision { return &at(i).Stamp.Fence })
 	deltas(c, n, func(i int) *uint64 { return &at(i).Stamp.K })
 	flags := make([]uint8, n)

@@ -64,8 +64,27 @@ func (m *Push) fields(c *coder) (int, func()) {
 
 // PushAnswer gives a result for each recipient of each frame, frame after frame.
 type PushAnswer struct {
+	ProcessHead
+	AcksFollow bool // a PushAcks comes to the same subject
+	Results    []PushResult
+}
+
+// PushAcks follows a PushAnswer that says so, once: when every acknowledgement asked for is in,
+// or the longest AckWait is over. Results are those of the answer, PushAcked where the device has
+// acknowledged.
+type PushAcks struct {
 	From    Process
 	Results []PushResult
+}
+
+// Kind is KindPushAcks.
+func (*PushAcks) Kind() Kind { return KindPushAcks }
+
+func (m *PushAcks) fields(c *coder) (int, func()) {
+	return 3, func() {
+		c.process(&m.From)
+		c.pushResults(&m.Results)
+	}
 }
 
 // PushResult is what became of a message for one session. The set is closed.
@@ -76,7 +95,7 @@ const (
 	PushUnknown   PushResult = iota // nobody answered, or not in time
 	PushWritten                     // in the queue of an active session, lost only with its socket
 	PushAcked                       // the device has it
-	PushQueueFull                   // the session reads too slowly
+	PushQueueFull                   // the session reads too slowly, or has too many acks open
 	PushNoSession                   // the gateway has closed that session, or never issued it
 	PushOwnerGone                   // the gateway process is gone
 	PushPending                     // the session is not active yet: try again in a moment
@@ -114,17 +133,23 @@ func (*PushAnswer) Kind() Kind { return KindPushAnswer }
 
 func (m *PushAnswer) fields(c *coder) (int, func()) {
 	return 3, func() {
-		c.process(&m.From)
-		c.columns("results", func(col *columns) {
-			rows(col, &m.Results, MaxFrames*MaxRecipients)
-			numbers(col, len(m.Results), func(i int) *PushResult { return &m.Results[i] })
-			for i := range m.Results {
-				if m.Results[i] >= pushEnd {
-					m.Results[i] = PushUnknown
-				}
-			}
-		})
+		c.processHead(&m.ProcessHead)
+		c.bool(&m.AcksFollow)
+		c.pushResults(&m.Results)
 	}
+}
+
+// pushResults walks results; one of a newer process reads as PushUnknown.
+func (c *coder) pushResults(r *[]PushResult) {
+	c.columns("results", func(col *columns) {
+		rows(col, r, MaxFrames*MaxRecipients)
+		numbers(col, len(*r), func(i int) *PushResult { return &(*r)[i] })
+		for i := range *r {
+			if (*r)[i] >= pushEnd {
+				(*r)[i] = PushUnknown
+			}
+		}
+	})
 }
 
 // Kick asks a gateway process to end sessions. Without entries it asks: are you there?
@@ -163,7 +188,7 @@ func (m *Kick) fields(c *coder) (int, func()) {
 // KickAnswer answers each entry of a kick, in order: CodeOK (it was here and is out), CodeUnknown
 // (it was not here, so it is out) or CodeStale (not obeyed).
 type KickAnswer struct {
-	From    Process
+	ProcessHead
 	Results []Code
 }
 
@@ -171,8 +196,8 @@ type KickAnswer struct {
 func (*KickAnswer) Kind() Kind { return KindKickAnswer }
 
 func (m *KickAnswer) fields(c *coder) (int, func()) {
-	return 3, func() {
-		c.process(&m.From)
+	return 2, func() {
+		c.processHead(&m.ProcessHead)
 		c.columns("results", func(col *columns) {
 			rows(col, &m.Results, MaxEntries)
 			col.codes(m.Results)

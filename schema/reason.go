@@ -1,13 +1,16 @@
 package schema
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
-// Reason says why a presence changed. The set is closed.
+// Reason says why a presence changed. The set is closed; the zero value is none.
 type Reason uint8
 
 // The reasons.
 const (
-	ReasonConnect Reason = iota
+	ReasonConnect Reason = 1 + iota
 	ReasonLeave
 	ReasonTimeout
 	ReasonKicked
@@ -21,7 +24,7 @@ const (
 	reasonEnd
 )
 
-var reasonNames = [...]string{"connect", "leave", "timeout", "kicked", "replaced", "owner_lost", "drained",
+var reasonNames = [...]string{"", "connect", "leave", "timeout", "kicked", "replaced", "owner_lost", "drained",
 	"expired", "slow", "operator", "policy"}
 
 func (r Reason) String() string {
@@ -34,21 +37,16 @@ func (r Reason) String() string {
 // MarshalText gives the reason's name.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads a reason's name.
+// UnmarshalText reads a reason's name; one of a newer process reads as none.
 func (r *Reason) UnmarshalText(b []byte) error {
-	for i, name := range reasonNames {
-		if name == string(b) {
-			*r = Reason(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("%w: reason %q", ErrMalformed, b)
+	*r = Reason(max(0, slices.Index(reasonNames[:], string(b))))
+	return nil
 }
 
-// reason walks a reason; one from a newer process reads as ReasonLeave.
+// reason walks a reason; one of a newer process reads as none.
 func (c *coder) reason(r *Reason) {
 	number(c, r)
 	if *r >= reasonEnd {
-		*r = ReasonLeave
+		*r = 0
 	}
 }

@@ -79,13 +79,14 @@ type SlotHead struct {
 	Settled OwnerSeq // below it no operation of From is open
 }
 
-const slotHeadFields = 8
-
+// slotHead walks the head as an array of its own, so that it too can grow behind.
 func (c *coder) slotHead(h *SlotHead) {
-	c.target(&h.Target)
-	number(c, &h.Seen)
-	c.process(&h.From)
-	number(c, &h.Settled)
+	c.array(8, func() {
+		c.target(&h.Target)
+		number(c, &h.Seen)
+		c.process(&h.From)
+		number(c, &h.Settled)
+	})
 }
 
 // AnswerHead opens each answer of an authority.
@@ -94,22 +95,42 @@ type AnswerHead struct {
 	Target     Target        // who answers: the slot, and the fence and process it is held by there
 	Differs    string        // with CodeMismatch: the field of the request's target that differs
 	Owner      Target        // with CodeMismatch and CodeMoved: the owner known there, zero if none
+	Seen       Revision      // the highest fence of the slot that is known there
 	RetryAfter time.Duration // where a wait is asked for, ms on the wire
 	Suspect    bool          // the answering authority has no proof of its lease
 	Why        string        // with CodeBad and CodeInternal: a sentence
 }
 
-const answerHeadFields = 13
-
 func (c *coder) answerHead(h *AnswerHead) {
-	c.code(&h.Code)
-	c.target(&h.Target)
-	text(c, "differs", &h.Differs, MaxFlag)
-	c.target(&h.Owner)
-	c.millis(&h.RetryAfter)
-	c.bool(&h.Suspect)
-	text(c, "why", &h.Why, maxWhy)
+	c.array(14, func() {
+		c.code(&h.Code)
+		c.target(&h.Target)
+		text(c, "differs", &h.Differs, maxDiffers)
+		c.target(&h.Owner)
+		number(c, &h.Seen)
+		c.millis(&h.RetryAfter)
+		c.bool(&h.Suspect)
+		text(c, "why", &h.Why, maxWhy)
+	})
 }
+
+// ProcessHead opens each answer that a process gives for itself, not for a slot.
+type ProcessHead struct {
+	From Process // who answers
+	Code Code    // CodeOK, or what is wrong with the request as a whole
+	Why  string  // with CodeBad and CodeInternal: a sentence
+}
+
+func (c *coder) processHead(h *ProcessHead) {
+	c.array(4, func() {
+		c.process(&h.From)
+		c.code(&h.Code)
+		text(c, "why", &h.Why, maxWhy)
+	})
+}
+
+// maxDiffers bounds the name of a target's field, in bytes.
+const maxDiffers = 32
 
 // maxWhy bounds sentences, in bytes.
 const maxWhy = 512

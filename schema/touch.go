@@ -25,7 +25,7 @@ const TouchStep = 100 * time.Millisecond
 func (*Touch) Kind() Kind { return KindTouch }
 
 func (m *Touch) fields(c *coder) (int, func()) {
-	return slotHeadFields + 1, func() {
+	return 2, func() {
 		c.slotHead(&m.Head)
 		c.columns("sessions", func(col *columns) {
 			rows(col, &m.Sessions, MaxTouched)
@@ -82,7 +82,7 @@ type TouchException struct {
 func (*TouchAnswer) Kind() Kind { return KindTouchAnswer }
 
 func (m *TouchAnswer) fields(c *coder) (int, func()) {
-	return answerHeadFields + 1, func() {
+	return 2, func() {
 		c.answerHead(&m.Head)
 		c.columns("exceptions", func(col *columns) {
 			e := &m.Exceptions
@@ -114,7 +114,7 @@ const MaxSync = 512
 func (*Sync) Kind() Kind { return KindSync }
 
 func (m *Sync) fields(c *coder) (int, func()) {
-	return slotHeadFields + 2, func() {
+	return 3, func() {
 		c.slotHead(&m.Head)
 		c.bool(&m.Last)
 		c.columns("routes", func(col *columns) {
@@ -154,7 +154,7 @@ type Loser struct {
 func (*SyncAnswer) Kind() Kind { return KindSyncAnswer }
 
 func (m *SyncAnswer) fields(c *coder) (int, func()) {
-	return answerHeadFields + 2, func() {
+	return 3, func() {
 		c.answerHead(&m.Head)
 		c.columns("verdicts", func(col *columns) {
 			v := &m.Verdicts
@@ -169,7 +169,7 @@ func (m *SyncAnswer) fields(c *coder) (int, func()) {
 		})
 		c.columns("losers", func(col *columns) {
 			l := &m.Losers
-			rows(col, l, maxLosers)
+			rows(col, l, MaxLosers)
 			n := len(*l)
 			texts(col, n, MaxUID, func(i int) *UID { return &(*l)[i].UID })
 			col.processes(n, func(i int) *Process { return &(*l)[i].Owner })
@@ -179,5 +179,5 @@ func (m *SyncAnswer) fields(c *coder) (int, func()) {
 	}
 }
 
-// maxLosers bounds the losers of one chunk: a route can beat as many as a uid has sessions.
-const maxLosers = MaxSync * 64
+// MaxLosers bounds the losers of one answer. Those beyond it are told by their own next touch.
+const MaxLosers = 2048
