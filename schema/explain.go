@@ -169,6 +169,6 @@ func NewExplainAnswer(head AnswerHead, e Explanation) *ExplainAnswer {
 }
 
 // NewStatusAnswer puts a report into an answer.
-func NewStatusAnswer(from Process, r StatusReport) *StatusAnswer {
-	return &StatusAnswer{ProcessHead: ProcessHead{From: from}, Body: mustJSON(r)}
+func NewStatusAnswer(r StatusReport) *StatusAnswer {
+	return &StatusAnswer{ProcessHead: ProcessHead{From: Process(r.Process)}, Body: mustJSON(r)}
 }
