@@ -1,0 +1,38 @@
+# `make help` lists the targets. All of them are plain go commands; without make, see README.md.
+SHELL := bash
+STATICCHECK := go tool -modfile=.tools/go.mod staticcheck
+BENCH ?= .
+FUZZTIME ?= 10s
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo demo-check test race lint fuzz bench check
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## the one binary, bin/rollcall
+	go build -o bin/rollcall ./cmd/rollcall
+
+demo: build ## a whole mesh on this machine, with a page to click on (ARGS="--listen ...")
+	@exec bin/rollcall demo $(ARGS)
+
+demo-check: build ## what the README shows of the demo, done with the nats CLI (builds that CLI: minutes)
+	.ci/demo-check
+
+test: ## go test ./..., then one line that names what this machine lacks
+	@.ci/test
+
+race: ## the tests under the race detector
+	go test -race -timeout 30m $$(.ci/raced)
+
+lint: ## gofmt, vet, go fix, go mod tidy, staticcheck
+	@.ci/lint "$(STATICCHECK)"
+
+fuzz: ## FUZZTIME (10s) of each fuzz target
+	@.ci/fuzz $(FUZZTIME)
+
+bench: ## speed and memory, each row beside a raw NATS request of the same bytes (BENCH=regexp)
+	go test -run '^$$' -bench '$(BENCH)' -timeout 60m ./integration/bench/...
+
+check: lint test race ## what a change must pass before it is sent
