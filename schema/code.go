@@ -53,13 +53,7 @@ func (c *Code) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// code walks a code; one from a newer process reads as CodeInternal.
-func (c *coder) code(v *Code) {
-	number(c, v)
-	if *v >= codeEnd {
-		*v = CodeInternal
-	}
-}
+func (c *coder) code(what string, v *Code) { enum(c, what, v, codeEnd, CodeInternal) }
 
 // The errors that codes stand for.
 var (

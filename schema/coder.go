@@ -1,30 +1,25 @@
 package schema
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"time"
-
-	"github.com/vmihailenco/msgpack/v5"
-	"github.com/vmihailenco/msgpack/v5/msgpcode"
+	"unicode/utf8"
 )
 
 // coder walks the fields of a message, writing them or reading them: one description of a message
-// serves both ways. The first error sticks, and all later calls do nothing.
+// serves both ways. Writing changes nothing in the message. The first error sticks, and all later
+// calls do nothing.
 type coder struct {
-	enc  *msgpack.Encoder // nil when reading
-	dec  *msgpack.Decoder
-	left int // reading: elements left in the open array
-	err  error
+	writing bool
+	out     []byte // writing: what is written so far
+	in      []byte // reading: what is left
+	count   int    // of the open array: elements written so far, or still to be read
+	err     error
 }
 
-func (c *coder) writing() bool { return c.enc != nil }
-
 func (c *coder) fail(format string, args ...any) {
-	if c.err == nil {
-		c.err = fmt.Errorf("%w: "+format, append([]any{ErrMalformed}, args...)...)
-	}
+	c.keep(fmt.Errorf(format, args...))
 }
 
 func (c *coder) keep(err error) {
@@ -33,315 +28,232 @@ func (c *coder) keep(err error) {
 	}
 }
 
-// array walks an array of n fields. A reader takes a longer one, whose unknown rest a newer
-// process has added, and refuses a shorter one.
-func (c *coder) array(n int, fields func()) {
-	if c.err != nil {
-		return
+// next goes to the next element of the open array; false when there is none, or after an error.
+func (c *coder) next(what string) bool {
+	switch {
+	case c.err != nil:
+		return false
+	case c.writing:
+		c.count++
+	case c.count == 0:
+		c.fail("%s is missing", what)
+		return false
+	default:
+		c.count--
 	}
-	if c.writing() {
-		c.keep(c.enc.EncodeArrayLen(n))
-		fields()
-		return
-	}
-	c.left--
-	got := c.openArray()
-	if c.err == nil && got < n {
-		c.fail("array of %d elements where %d are needed", got, n)
-	}
-	outer := c.left
-	c.left = got
-	fields()
-	for ; c.err == nil && c.left > 0; c.left-- {
-		c.keep(c.dec.Skip())
-	}
-	c.left = outer
+	return true
 }
 
-// list walks a slice of messages, each an array of its own; most bounds its length.
-func list[T any](c *coder, what string, s *[]T, most int, item func(*T)) {
-	if c.err != nil {
+// array walks an array with a field an element. A reader skips what a newer process has added
+// behind them, and refuses an array that ends before them.
+func (c *coder) array(what string, fields func()) {
+	if !c.next(what) {
 		return
 	}
-	n := len(*s)
-	if c.writing() {
-		c.keep(c.enc.EncodeArrayLen(n))
+	outer := c.count
+	if c.writing {
+		c.writeArray(fields)
 	} else {
-		c.left--
-		n = c.openArray()
+		c.count = c.readArrayHead(what)
+		fields()
+		for ; c.err == nil && c.count > 0; c.count-- {
+			c.skip()
+		}
 	}
-	if n > most {
-		c.fail("%d %s where at most %d are allowed", n, what, most)
-	}
-	if c.err != nil {
+	c.count = outer
+}
+
+// writeArray counts the fields while they are written, and then puts their number in front.
+func (c *coder) writeArray(fields func()) {
+	mark := len(c.out)
+	c.out = append(c.out, codeFixArray)
+	c.count = 0
+	fields()
+	if c.count > maxFixArray {
+		c.fail("array of %d fields: split it, the head has room for %d", c.count, maxFixArray)
 		return
 	}
-	if !c.writing() {
-		*s = make([]T, n)
+	c.out[mark] |= byte(c.count)
+}
+
+// list walks a slice of at most most items, each an array of its own.
+func list[T any](c *coder, what string, s *[]T, most int, item func(*T)) {
+	if !c.next(what) {
+		return
 	}
-	outer := c.left
+	outer := c.count
+	n := len(*s)
+	if !c.writing {
+		n = c.readArrayHead(what)
+	}
+	c.atMost(what, n, most, "entries")
+	switch {
+	case c.err != nil:
+		return
+	case c.writing:
+		c.out = appendArrayHead(c.out, n)
+	default:
+		*s = room[T](n)
+	}
+	c.count = n
 	for i := range *s {
-		c.left = 1
 		item(&(*s)[i])
 	}
-	c.left = outer
+	c.count = outer
 }
 
-func (c *coder) openArray() int {
-	code := c.peek()
-	if c.err == nil && !msgpcode.IsFixedArray(code) && code != msgpcode.Array16 && code != msgpcode.Array32 {
-		c.fail("%#x where an array is needed", code)
+// room makes a slice of n; of none it is nil, as in a message that was never on the wire.
+func room[T any](n int) []T {
+	if n == 0 {
+		return nil
 	}
-	if c.err != nil {
-		return 0
-	}
-	n, err := c.dec.DecodeArrayLen()
-	c.keep(err)
-	return n
+	return make([]T, n)
 }
 
-func (c *coder) peek() byte {
-	code, err := c.dec.PeekCode()
-	c.keep(err)
-	return code
+func (c *coder) atMost(what string, n, most int, unit string) {
+	if n > most {
+		c.fail("%s has %d %s where at most %d are allowed", what, n, unit, most)
+	}
 }
 
 // uint walks a number from 0 to most.
-func (c *coder) uint(v *uint64, most uint64) {
-	if c.err != nil {
+func (c *coder) uint(what string, v *uint64, most uint64) {
+	if !c.next(what) {
 		return
 	}
-	if c.writing() {
-		c.keep(c.enc.EncodeUint(*v))
-		return
-	}
-	c.left--
-	*v = c.readUint()
-	if c.err == nil && *v > most {
-		c.fail("number %d above its limit %d", *v, most)
-	}
-}
-
-// readUint refuses what the library would wrap or take for zero.
-func (c *coder) readUint() uint64 {
-	code := c.peek()
-	if c.err != nil {
-		return 0
+	n := *v
+	if !c.writing {
+		n = c.readUint(what)
 	}
 	switch {
-	case code <= msgpcode.PosFixedNumHigh, code >= msgpcode.Uint8 && code <= msgpcode.Uint64:
-		n, err := c.dec.DecodeUint64()
-		c.keep(err)
-		return n
-	case code >= msgpcode.Int8 && code <= msgpcode.Int64:
-		n, err := c.dec.DecodeInt64()
-		c.keep(err)
-		if n >= 0 {
-			return uint64(n)
-		}
+	case n > most:
+		c.fail("%s is %d where at most %d is allowed", what, n, most)
+	case c.writing:
+		c.out = appendUint(c.out, n)
+	default:
+		*v = n
 	}
-	c.fail("%#x where a number from 0 is needed", code)
-	return 0
 }
 
 // number walks any unsigned type.
-func number[T ~uint8 | ~uint16 | ~uint32 | ~uint64](c *coder, v *T) {
+func number[T ~uint8 | ~uint16 | ~uint32 | ~uint64](c *coder, what string, v *T) {
 	n := uint64(*v)
-	c.uint(&n, uint64(^T(0)))
-	*v = T(n)
+	c.uint(what, &n, uint64(^T(0)))
+	if !c.writing {
+		*v = T(n)
+	}
+}
+
+// enum walks one of a closed set that ends before end. One of a newer process reads as other.
+func enum[T ~uint8](c *coder, what string, v *T, end, other T) {
+	n := uint64(*v)
+	most := uint64(math.MaxUint8)
+	if c.writing {
+		most = uint64(end) - 1
+	}
+	c.uint(what, &n, most)
+	if !c.writing {
+		*v = known(T(n), end, other)
+	}
+}
+
+func known[T ~uint8](v, end, other T) T {
+	if v < end {
+		return v
+	}
+	return other
 }
 
 // millis walks a duration of at least 0, in milliseconds on the wire.
-func (c *coder) millis(d *time.Duration) {
+func (c *coder) millis(what string, d *time.Duration) {
 	n := uint64(max(0, d.Milliseconds()))
-	c.uint(&n, maxMillis)
-	*d = time.Duration(n) * time.Millisecond
+	c.uint(what, &n, maxMillis)
+	if !c.writing {
+		*d = time.Duration(n) * time.Millisecond
+	}
 }
 
 const maxMillis = math.MaxInt64 / uint64(time.Millisecond)
 
-func (c *coder) bool(v *bool) {
-	if c.err != nil {
-		return
-	}
-	if c.writing() {
-		c.keep(c.enc.EncodeBool(*v))
-		return
-	}
-	c.left--
-	if code := c.peek(); c.err == nil && code != msgpcode.True && code != msgpcode.False {
-		c.fail("%#x where a boolean is needed", code)
-	}
-	if c.err == nil {
-		b, err := c.dec.DecodeBool()
-		c.keep(err)
-		*v = b
+func (c *coder) bool(what string, v *bool) {
+	switch {
+	case !c.next(what):
+	case c.writing:
+		c.out = appendBool(c.out, *v)
+	default:
+		*v = c.readBool(what)
 	}
 }
 
-// text walks a string of at most most bytes.
+// text walks a string of at most most bytes of valid UTF-8.
 func text[T ~string](c *coder, what string, v *T, most int) {
-	if c.err != nil {
+	if !c.next(what) {
 		return
 	}
-	if len(*v) > most && c.writing() {
-		c.fail("%s of %d bytes where at most %d are allowed", what, len(*v), most)
+	if c.writing {
+		c.atMost(what, len(*v), most, "bytes")
+		if !utf8.ValidString(string(*v)) {
+			c.fail("%s: %w", what, errUTF8)
+		}
+		c.out = appendText(c.out, string(*v))
 		return
 	}
-	if c.writing() {
-		c.keep(c.enc.EncodeString(string(*v)))
-		return
-	}
-	c.left--
-	if code := c.peek(); c.err == nil && !msgpcode.IsString(code) {
-		c.fail("%s is %#x where a string is needed", what, code)
-	}
-	if c.err != nil {
-		return
-	}
-	s, err := c.dec.DecodeString()
-	c.keep(err)
-	if len(s) > most {
-		c.fail("%s of %d bytes where at most %d are allowed", what, len(s), most)
-	}
-	*v = T(s)
-}
-
-// bytes walks a bin.
-func (c *coder) bytes(what string, v *[]byte) {
-	if c.err != nil {
-		return
-	}
-	if c.writing() {
-		c.keep(c.enc.EncodeBytes(nonNil(*v)))
-		return
-	}
-	c.left--
-	if code := c.peek(); c.err == nil && !msgpcode.IsBin(code) {
-		c.fail("%s is %#x where bytes are needed", what, code)
-	}
+	b := c.readText(what)
+	c.atMost(what, len(b), most, "bytes")
 	if c.err == nil {
-		b, err := c.dec.DecodeBytes()
-		c.keep(err)
-		*v = b
+		*v = T(b) // Guard has checked the UTF-8
 	}
 }
 
-func nonNil(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
-}
-
-// columns walks a bin whose inside is the column form of many rows.
-func (c *coder) columns(what string, walk func(*columns)) {
-	if c.err != nil {
-		return
-	}
-	var raw []byte
-	if c.writing() {
-		cols := columns{writing: true}
-		walk(&cols)
-		raw = cols.out
-	}
-	c.bytes(what, &raw)
-	if c.err != nil || c.writing() {
-		return
-	}
-	cols := columns{in: raw, text: string(raw)}
-	walk(&cols)
-	if cols.err == nil && len(cols.in) > 0 {
-		cols.err = fmt.Errorf("%d bytes after the last column", len(cols.in))
-	}
-	if cols.err != nil {
-		c.fail("%s: %s", what, cols.err)
+// uid walks the uid of a user, which is never empty.
+func (c *coder) uid(what string, u *UID) {
+	text(c, what, u, MaxUID)
+	if c.err == nil {
+		c.keep(u.Check())
 	}
 }
 
-// process walks both fields of a process in line.
-func (c *coder) process(p *Process) {
-	text(c, "node", &p.Node, MaxNode)
-	text(c, "boot", &p.Boot, bootLen)
+// checkable is an id that says itself what it may hold.
+type checkable interface {
+	~string
+	Check() error
+}
+
+// checked walks an id that is empty or passes its own check.
+func checked[T checkable](c *coder, what string, v *T, most int) {
+	text(c, what, v, most)
+	if c.err == nil && *v != "" {
+		c.keep((*v).Check())
+	}
+}
+
+// bytes walks a bin. What is read is a copy; an empty one reads as nil.
+func (c *coder) bytes(what string, v *[]byte) {
+	switch {
+	case !c.next(what):
+	case c.writing:
+		c.out = append(appendLength(c.out, codeBin8, len(*v)), *v...)
+	default:
+		*v = append([]byte(nil), c.readBin(what)...)
+	}
+}
+
+// process walks both fields of a process in line; the zero one is nobody.
+func (c *coder) process(what string, p *Process) {
+	text(c, what, &p.Node, MaxNode)
+	text(c, what, &p.Boot, bootLen)
+	if c.err == nil {
+		c.keep(p.checkWords())
+	}
 }
 
 // target walks the four fields of a target in line.
-func (c *coder) target(t *Target) {
-	number(c, &t.Slot)
-	if t.Slot >= Slots {
-		c.fail("slot %d of %d", t.Slot, Slots)
+func (c *coder) target(what string, t *Target) {
+	slot := uint64(t.Slot)
+	c.uint(what, &slot, Slots-1)
+	if !c.writing {
+		t.Slot = Slot(slot)
 	}
-	number(c, &t.Fence)
-	c.process(&t.Authority)
-}
-
-// Message is one of the messages of this package: an array whose first element is the kind and
-// whose second is the version of its form.
-type Message interface {
-	Kind() Kind
-	// fields gives the number of fields after kind and version, and walks them.
-	fields(c *coder) (n int, walk func())
-}
-
-// version of the messages' form. Fields are only ever added behind the others, so that processes
-// of two versions run side by side.
-const version = 1
-
-// Marshal gives a message's bytes. The error is a bug of the caller: a field beyond its limit.
-func Marshal(m Message) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := msgpack.GetEncoder()
-	defer msgpack.PutEncoder(enc)
-	enc.Reset(&buf)
-	enc.UseCompactInts(true)
-	c := &coder{enc: enc}
-	walkMessage(c, m)
-	if c.err != nil {
-		return nil, fmt.Errorf("encode %s: %w", m.Kind(), c.err)
-	}
-	return buf.Bytes(), nil
-}
-
-// Unmarshal reads a message of m's kind from untrusted bytes; it returns ErrMalformed otherwise.
-// Strings and byte slices of m share no memory with b.
-func Unmarshal(b []byte, m Message) error {
-	if err := Guard(b, maxDepth); err != nil {
-		return fmt.Errorf("decode %s: %w", m.Kind(), err)
-	}
-	dec := msgpack.GetDecoder()
-	defer msgpack.PutDecoder(dec)
-	dec.Reset(bytes.NewReader(b))
-	c := &coder{dec: dec}
-	walkMessage(c, m)
-	if c.err != nil {
-		return fmt.Errorf("decode %s: %w", m.Kind(), c.err)
-	}
-	return nil
-}
-
-func walkMessage(c *coder, m Message) {
-	n, walk := m.fields(c)
-	c.array(n+2, func() {
-		kind, form := m.Kind(), uint64(version)
-		number(c, &kind)
-		c.uint(&form, math.MaxUint64)
-		if kind != m.Kind() {
-			c.fail("kind %s where %s is needed", kind, m.Kind())
-		}
-		if form < version {
-			c.fail("version %d is none", form)
-		}
-		walk()
-	})
-}
-
-// KindOf reads the kind of a message, without the rest.
-func KindOf(b []byte) (Kind, error) {
-	if err := Guard(b, maxDepth); err != nil {
-		return 0, err
-	}
-	c := &coder{dec: msgpack.NewDecoder(bytes.NewReader(b))}
-	var kind Kind
-	c.array(1, func() { number(c, &kind) })
-	return kind, c.err
+	number(c, what, &t.Fence)
+	c.process(what, &t.Authority)
 }

@@ -5,72 +5,137 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 	"unicode/utf8"
 )
 
 // columns is the column form of many rows: each field of all rows, then the next field of all
-// rows. Numbers are varints; strings are their lengths, then their bytes; words that repeat are a
-// list, then an index a row. Like coder it writes or reads by one description.
+// rows. Like coder it writes or reads by one description. A number is a varint in its shortest
+// form, strings are all their lengths and then all their bytes.
 type columns struct {
 	writing bool
 	out     []byte
-	in      []byte
-	text    string // all of in, once as a string: what is read shares it
+	in      string // reading: what is left of one copy of the bytes, which all strings read share
 	err     error
 }
 
 var (
 	errCut   = errors.New("cut off")
 	errRange = errors.New("number above its limit")
+	errLong  = errors.New("number not in its shortest form")
 	errTotal = errors.New("counts do not add up")
 )
 
-// rows walks the number of rows and makes room for them. Every row takes at least one byte, so
-// what is allocated is bounded by the bytes that came.
-func rows[T any](c *columns, s *[]T, most int) {
-	n := uint64(len(*s))
-	c.varint(&n)
-	if c.writing || c.err != nil {
+// columns walks a bin whose inside is the column form of many rows.
+func (c *coder) columns(what string, walk func(*columns)) {
+	if !c.next(what) {
 		return
 	}
-	switch {
-	case n > uint64(most):
-		c.err = fmt.Errorf("%d rows where at most %d are allowed", n, most)
-	case n > uint64(len(c.in)):
-		c.err = fmt.Errorf("%d rows in %d bytes", n, len(c.in))
-	default:
-		*s = make([]T, n)
+	col := columns{writing: c.writing}
+	if c.writing {
+		const head = 5 // of the longest bin
+		mark := len(c.out)
+		col.out = append(c.out, make([]byte, head)...)
+		walk(&col)
+		n := len(col.out) - mark - head
+		from := len(appendLength(col.out[:mark], codeBin8, n))
+		c.out = append(col.out[:from], col.out[mark+head:]...)
+	} else {
+		col.in = string(c.readBin(what))
+		walk(&col)
+		if col.err == nil && len(col.in) > 0 {
+			col.keep(fmt.Errorf("%d bytes after the last column", len(col.in)))
+		}
+	}
+	if col.err != nil {
+		c.fail("%s: %w", what, col.err)
 	}
 }
 
-func (c *columns) varint(v *uint64) {
+func (c *columns) keep(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// rows walks the number of rows and makes room for them. Each row takes at least width bytes, so
+// that what is allocated is bounded by what came.
+func rows[T any](c *columns, s *[]T, most, width int) {
+	n := c.uvarint(uint64(len(*s)))
+	switch {
+	case c.err != nil:
+	case n > uint64(most):
+		c.keep(fmt.Errorf("%d rows where at most %d are allowed", n, most))
+	case c.writing:
+		c.out = slices.Grow(c.out, int(n)*width*2)
+	case n > uint64(len(c.in)/width):
+		c.keep(fmt.Errorf("%d rows in %d bytes", n, len(c.in)))
+	default:
+		*s = room[T](int(n))
+	}
+}
+
+// uvarint walks one number: it writes v and returns it, or returns what it reads.
+func (c *columns) uvarint(v uint64) uint64 {
 	if c.writing {
-		c.out = binary.AppendUvarint(c.out, *v)
-		return
+		c.out = binary.AppendUvarint(c.out, v)
+		return v
 	}
-	if c.err != nil {
-		return
+	if len(c.in) > 0 && c.in[0] < 0x80 && c.err == nil {
+		v = uint64(c.in[0])
+		c.in = c.in[1:]
+		return v
 	}
-	n, size := binary.Uvarint(c.in)
-	if size <= 0 {
-		c.err = errCut
-		return
+	return c.readLong()
+}
+
+// readLong reads a number of several bytes, seven bits each, the lowest first.
+func (c *columns) readLong() (v uint64) {
+	for i := 0; i < len(c.in) && c.err == nil; i++ {
+		b := c.in[i]
+		switch {
+		case i == binary.MaxVarintLen64-1 && b > 1:
+			c.keep(errRange)
+		case b == 0:
+			c.keep(errLong)
+		case b < 0x80:
+			c.in = c.in[i+1:]
+			return v | uint64(b)<<(7*i)
+		}
+		v |= uint64(b&0x7f) << (7 * i)
 	}
-	*v = n
-	c.in = c.in[size:]
+	c.keep(errCut)
+	return 0
 }
 
 // numbers walks one unsigned field of n rows.
 func numbers[T ~uint8 | ~uint16 | ~uint32 | ~uint64](c *columns, n int, at func(i int) *T) {
 	for i := 0; i < n && c.err == nil; i++ {
 		p := at(i)
-		v := uint64(*p)
-		c.varint(&v)
+		v := c.uvarint(uint64(*p))
 		if v > uint64(^T(0)) {
-			c.err = errRange
+			c.keep(errRange)
+			return
 		}
-		*p = T(v)
+		if !c.writing {
+			*p = T(v)
+		}
+	}
+}
+
+// enums walks one field of n rows that is of a closed set which ends before end. One of a newer
+// process reads as other.
+func enums[T ~uint8](c *columns, n int, end, other T, at func(i int) *T) {
+	for i := 0; i < n && c.err == nil; i++ {
+		p := at(i)
+		v := c.uvarint(uint64(*p))
+		switch {
+		case c.writing && v >= uint64(end), v > math.MaxUint8:
+			c.keep(errRange)
+		case !c.writing:
+			*p = known(T(v), end, other)
+		}
 	}
 }
 
@@ -81,110 +146,76 @@ func deltas[T ~uint64](c *columns, n int, at func(i int) *T) {
 	for i := 0; i < n && c.err == nil; i++ {
 		p := at(i)
 		step := int64(uint64(*p) - last)
-		zig := uint64(step<<1) ^ uint64(step>>63)
-		c.varint(&zig)
+		zig := c.uvarint(uint64(step<<1) ^ uint64(step>>63))
 		last += zig>>1 ^ -(zig & 1)
-		*p = T(last)
+		if !c.writing {
+			*p = T(last)
+		}
 	}
 }
 
 // durations walks one duration of n rows, in units of unit, never below 0.
 func durations(c *columns, n int, unit time.Duration, at func(i int) *time.Duration) {
+	most := math.MaxInt64 / uint64(unit)
 	for i := 0; i < n && c.err == nil; i++ {
 		p := at(i)
-		v := uint64(max(0, *p) / unit)
-		c.varint(&v)
-		if v > math.MaxInt64/uint64(unit) {
-			c.err = errRange
+		v := c.uvarint(uint64(max(0, *p) / unit))
+		if v > most {
+			c.keep(errRange)
 			return
 		}
-		*p = time.Duration(v) * unit
+		if !c.writing {
+			*p = time.Duration(v) * unit
+		}
 	}
 }
 
-// texts walks one string of n rows, each of at most most bytes: all lengths, then all bytes.
+// texts walks one string of n rows, each of at most most bytes.
 func texts[T ~string](c *columns, n, most int, at func(i int) *T) {
-	if c.writing {
-		for i := range n {
-			c.out = binary.AppendUvarint(c.out, uint64(len(*at(i))))
-		}
-		for i := range n {
-			c.out = append(c.out, *at(i)...)
-		}
-		return
-	}
-	lengths := c.in
-	for range n {
-		var size uint64
-		if c.varint(&size); size > uint64(most) && c.err == nil {
-			c.err = fmt.Errorf("string of %d bytes where at most %d are allowed", size, most)
-		}
-		if c.err != nil {
-			return
+	lengths := *c // reads the lengths again, beside their strings
+	for i := 0; i < n && c.err == nil; i++ {
+		if size := c.uvarint(uint64(len(*at(i)))); size > uint64(most) {
+			c.keep(fmt.Errorf("string of %d bytes where at most %d are allowed", size, most))
 		}
 	}
-	for i := range n {
-		size, width := binary.Uvarint(lengths)
-		lengths = lengths[width:]
-		*at(i) = T(c.take(int(size)))
+	for i := 0; i < n && c.err == nil; i++ {
+		p := at(i)
+		if c.writing {
+			c.out = append(c.out, *p...)
+		} else {
+			*p = T(c.take(lengths.uvarint(0)))
+		}
+		if !utf8.ValidString(string(*p)) {
+			c.keep(errUTF8)
+		}
 	}
 }
 
-func (c *columns) take(n int) string {
-	if c.err != nil || n > len(c.in) {
-		c.err = errCut
+func (c *columns) take(n uint64) string {
+	if n > uint64(len(c.in)) {
+		c.keep(errCut)
 		return ""
 	}
-	from := len(c.text) - len(c.in)
+	s := c.in[:n]
 	c.in = c.in[n:]
-	s := c.text[from : from+n]
-	if !utf8.ValidString(s) {
-		c.err = errUTF8
-	}
 	return s
 }
 
-// words walks one string of n rows that has few different values: the values, then an index a row.
-func words[T ~string](c *columns, n, most int, at func(i int) *T) {
-	if n == 0 {
-		return
-	}
-	var list []T
-	var index []uint32
-	if c.writing {
-		list, index = wordList(n, at)
-	}
-	rows(c, &list, n)
-	texts(c, len(list), most, func(i int) *T { return &list[i] })
-	if !c.writing {
-		index = make([]uint32, n)
-	}
-	numbers(c, n, func(i int) *uint32 { return &index[i] })
-	for i := 0; i < n && c.err == nil && !c.writing; i++ {
-		if int64(index[i]) >= int64(len(list)) {
-			c.err = fmt.Errorf("word %d of %d", index[i], len(list))
-			return
-		}
-		*at(i) = list[index[i]]
+// uids walks the uid of n rows.
+func (c *columns) uids(n int, at func(i int) *UID) {
+	texts(c, n, MaxUID, at)
+	for i := 0; i < n && c.err == nil; i++ {
+		c.keep(at(i).Check())
 	}
 }
 
-func wordList[T ~string](n int, at func(i int) *T) (list []T, index []uint32) {
-	index = make([]uint32, n)
-	seen := map[T]uint32{}
+// sum refuses counts that do not add up to what they count.
+func (c *columns) sum(want, n int, at func(i int) uint32) {
+	var sum uint64
 	for i := range n {
-		w := *at(i)
-		if i > 0 && w == *at(i - 1) {
-			index[i] = index[i-1]
-			continue
-		}
-		k, ok := seen[w]
-		if !ok {
-			k = uint32(len(list))
-			seen[w] = k
-			list = append(list, w)
-		}
-		index[i] = k
+		sum += uint64(at(i))
 	}
-	return list, index
+	if sum != uint64(want) {
+		c.keep(errTotal)
+	}
 }

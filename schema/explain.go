@@ -13,12 +13,10 @@ type Explain struct {
 // Kind is KindExplain.
 func (*Explain) Kind() Kind { return KindExplain }
 
-func (m *Explain) fields(c *coder) (int, func()) {
-	return 6, func() {
-		c.target(&m.Target)
-		number(c, &m.Seen)
-		text(c, "uid", &m.UID, MaxUID)
-	}
+func (m *Explain) fields(c *coder) {
+	c.target("target", &m.Target)
+	number(c, "seen", &m.Seen)
+	c.uid("uid", &m.UID)
 }
 
 // ExplainAnswer carries an Explanation as JSON.
@@ -30,11 +28,9 @@ type ExplainAnswer struct {
 // Kind is KindExplainAnswer.
 func (*ExplainAnswer) Kind() Kind { return KindExplainAnswer }
 
-func (m *ExplainAnswer) fields(c *coder) (int, func()) {
-	return 2, func() {
-		c.answerHead(&m.Head)
-		c.bytes("body", &m.Body)
-	}
+func (m *ExplainAnswer) fields(c *coder) {
+	c.answerHead(&m.Head)
+	c.bytes("body", &m.Body)
 }
 
 // Explanation is all that an authority holds of a uid.
@@ -92,7 +88,7 @@ type Status struct{}
 // Kind is KindStatus.
 func (*Status) Kind() Kind { return KindStatus }
 
-func (m *Status) fields(*coder) (int, func()) { return 0, func() {} }
+func (m *Status) fields(*coder) {}
 
 // StatusAnswer carries a StatusReport as JSON.
 type StatusAnswer struct {
@@ -103,11 +99,9 @@ type StatusAnswer struct {
 // Kind is KindStatusAnswer.
 func (*StatusAnswer) Kind() Kind { return KindStatusAnswer }
 
-func (m *StatusAnswer) fields(c *coder) (int, func()) {
-	return 2, func() {
-		c.processHead(&m.ProcessHead)
-		c.bytes("body", &m.Body)
-	}
+func (m *StatusAnswer) fields(c *coder) {
+	c.processHead(&m.ProcessHead)
+	c.bytes("body", &m.Body)
 }
 
 // SlotState is what a slot can answer.

@@ -63,9 +63,9 @@ func (u UID) Check() error {
 	case !utf8.ValidString(string(u)):
 		return fmt.Errorf("uid %q is not valid UTF-8", string(u))
 	}
-	for _, r := range u {
-		if r < 0x20 || r >= 0x7f && r < 0xa0 {
-			return fmt.Errorf("uid %q holds the control character %U", string(u), r)
+	for i := range len(u) {
+		if c := u[i]; c < 0x20 || c == 0x7f || c == 0xc2 && u[i+1] < 0xa0 { // 0xc2 opens U+0080 to U+00BF
+			return fmt.Errorf("uid %q holds the control character %q", string(u), u[i:i+1])
 		}
 	}
 	return nil
@@ -167,6 +167,18 @@ func (p Process) Check() error {
 		return err
 	}
 	return p.Boot.Check()
+}
+
+// checkWords tells what is wrong with p as it stands in a message, or returns nil: its parts may
+// enter a subject, and the zero process is nobody.
+func (p Process) checkWords() error {
+	if p.IsZero() {
+		return nil
+	}
+	if err := p.Node.Check(); err != nil {
+		return err
+	}
+	return checkWord("boot", string(p.Boot), bootLen, true)
 }
 
 // Level is a device's standing in the conflict policies.

@@ -84,17 +84,3 @@ func (k Kind) String() string {
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
-
-// UnmarshalAny reads a message of whatever kind its bytes say, for tools that show it.
-func UnmarshalAny(b []byte) (Message, error) {
-	kind, err := KindOf(b)
-	if err != nil {
-		return nil, err
-	}
-	entry, ok := kinds[kind]
-	if !ok {
-		return nil, fmt.Errorf("%w: %s is unknown to this version", ErrMalformed, kind)
-	}
-	m := entry.make()
-	return m, Unmarshal(b, m)
-}

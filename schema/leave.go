@@ -17,18 +17,16 @@ type Leave struct {
 // Kind is KindUnregister.
 func (*Unregister) Kind() Kind { return KindUnregister }
 
-func (m *Unregister) fields(c *coder) (int, func()) {
-	return 2, func() {
-		c.slotHead(&m.Head)
-		list(c, "entries", &m.Entries, MaxEntries, func(e *Leave) {
-			c.array(4, func() {
-				text(c, "uid", &e.UID, MaxUID)
-				number(c, &e.Session)
-				number(c, &e.Seq)
-				c.reason(&e.Reason)
-			})
+func (m *Unregister) fields(c *coder) {
+	c.slotHead(&m.Head)
+	list(c, "entries", &m.Entries, MaxEntries, func(e *Leave) {
+		c.array("entry", func() {
+			c.uid("uid", &e.UID)
+			number(c, "session", &e.Session)
+			number(c, "seq", &e.Seq)
+			enum(c, "reason", &e.Reason, reasonEnd, 0)
 		})
-	}
+	})
 }
 
 // UnregisterAnswer answers each entry of an unregister, in order: CodeOK, CodeOldSeq,
@@ -41,24 +39,15 @@ type UnregisterAnswer struct {
 // Kind is KindUnregisterAnswer.
 func (*UnregisterAnswer) Kind() Kind { return KindUnregisterAnswer }
 
-func (m *UnregisterAnswer) fields(c *coder) (int, func()) {
-	return 2, func() {
-		c.answerHead(&m.Head)
-		c.columns("results", func(col *columns) {
-			rows(col, &m.Results, MaxEntries)
-			col.codes(m.Results)
-		})
-	}
+func (m *UnregisterAnswer) fields(c *coder) {
+	c.answerHead(&m.Head)
+	c.columns("results", func(col *columns) {
+		rows(col, &m.Results, MaxEntries, 1)
+		col.codes(len(m.Results), func(i int) *Code { return &m.Results[i] })
+	})
 }
 
-func (c *columns) codes(codes []Code) {
-	numbers(c, len(codes), func(i int) *Code { return &codes[i] })
-	for i := range codes {
-		if codes[i] >= codeEnd {
-			codes[i] = CodeInternal
-		}
-	}
-}
+func (c *columns) codes(n int, at func(i int) *Code) { enums(c, n, codeEnd, CodeInternal, at) }
 
 // Remove asks that routes which their owner disowned be removed, each only while it still has
 // exactly the seq that was looked up. Delivery sends it.
@@ -78,19 +67,17 @@ type Disowned struct {
 // Kind is KindRemove.
 func (*Remove) Kind() Kind { return KindRemove }
 
-func (m *Remove) fields(c *coder) (int, func()) {
-	return 2, func() {
-		c.slotHead(&m.Head)
-		c.columns("entries", func(col *columns) {
-			e := &m.Entries
-			rows(col, e, MaxRecipients)
-			n := len(*e)
-			texts(col, n, MaxUID, func(i int) *UID { return &(*e)[i].UID })
-			col.processes(n, func(i int) *Process { return &(*e)[i].Owner })
-			deltas(col, n, func(i int) *SessionNum { return &(*e)[i].Session })
-			deltas(col, n, func(i int) *OwnerSeq { return &(*e)[i].Seq })
-		})
-	}
+func (m *Remove) fields(c *coder) {
+	c.slotHead(&m.Head)
+	c.columns("entries", func(col *columns) {
+		e := &m.Entries
+		rows(col, e, MaxRecipients, 3)
+		n := len(*e)
+		col.uids(n, func(i int) *UID { return &(*e)[i].UID })
+		col.processes(n, func(i int) *Process { return &(*e)[i].Owner })
+		deltas(col, n, func(i int) *SessionNum { return &(*e)[i].Session })
+		deltas(col, n, func(i int) *OwnerSeq { return &(*e)[i].Seq })
+	})
 }
 
 // RemoveAnswer says how many routes were removed; the others had changed.
@@ -102,9 +89,7 @@ type RemoveAnswer struct {
 // Kind is KindRemoveAnswer.
 func (*RemoveAnswer) Kind() Kind { return KindRemoveAnswer }
 
-func (m *RemoveAnswer) fields(c *coder) (int, func()) {
-	return 2, func() {
-		c.answerHead(&m.Head)
-		number(c, &m.Removed)
-	}
+func (m *RemoveAnswer) fields(c *coder) {
+	c.answerHead(&m.Head)
+	number(c, "removed", &m.Removed)
 }

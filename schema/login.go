@@ -19,19 +19,19 @@ type Login struct {
 // Kind is KindRegister.
 func (*Register) Kind() Kind { return KindRegister }
 
-func (m *Register) fields(c *coder) (int, func()) {
-	return 2, func() {
-		c.slotHead(&m.Head)
-		list(c, "logins", &m.Logins, MaxEntries, func(l *Login) {
-			c.array(11, func() {
-				c.login(&l.Route)
-				text(c, "resume boot", &l.ResumeBoot, bootLen)
-				number(c, &l.ResumeSession)
-				c.millis(&l.Left)
-			})
-			l.Route.Owner = m.Head.From
+func (m *Register) fields(c *coder) {
+	c.slotHead(&m.Head)
+	list(c, "logins", &m.Logins, MaxEntries, func(l *Login) {
+		c.array("entry", func() {
+			c.login(&l.Route)
+			text(c, "resume boot", &l.ResumeBoot, bootLen)
+			number(c, "resume session", &l.ResumeSession)
+			c.millis("left", &l.Left)
 		})
-	}
+		if !c.writing {
+			l.Route.Owner = m.Head.From
+		}
+	})
 }
 
 // RegisterAnswer answers each login of a register, in order.
@@ -72,30 +72,28 @@ const (
 // Kind is KindRegisterAnswer.
 func (*RegisterAnswer) Kind() Kind { return KindRegisterAnswer }
 
-func (m *RegisterAnswer) fields(c *coder) (int, func()) {
-	return 2, func() {
-		c.answerHead(&m.Head)
-		list(c, "results", &m.Results, MaxEntries, c.loginResult)
-	}
+func (m *RegisterAnswer) fields(c *coder) {
+	c.answerHead(&m.Head)
+	list(c, "results", &m.Results, MaxEntries, c.loginResult)
 }
 
 func (c *coder) loginResult(r *LoginResult) {
-	c.array(8, func() {
-		c.code(&r.Code)
-		number(c, &r.Order.Fence)
-		number(c, &r.Order.N)
+	c.array("entry", func() {
+		c.code("code", &r.Code)
+		number(c, "order", &r.Order.Fence)
+		number(c, "n", &r.Order.N)
 		text(c, "token", &r.Token, maxToken)
 		list(c, "conflicts", &r.Conflicts, maxConflicts, func(x *Conflict) {
-			c.array(6, func() {
-				c.process(&x.Owner)
-				number(c, &x.Session)
-				number(c, &x.Close)
+			c.array("entry", func() {
+				c.process("owner", &x.Owner)
+				number(c, "session", &x.Session)
+				number(c, "close", &x.Close)
 				text(c, "device", &x.Device, MaxDevice)
-				c.millis(&x.Forced)
+				c.millis("forced", &x.Forced)
 			})
 		})
-		c.millis(&r.RetryAfter)
-		number(c, &r.Close)
+		c.millis("retry after", &r.RetryAfter)
+		number(c, "close", &r.Close)
 		text(c, "why", &r.Why, maxWhy)
 	})
 }
@@ -138,32 +136,32 @@ func (e Ending) String() string { return endingNames[min(int(e), len(endingNames
 // Kind is KindCommit.
 func (*Commit) Kind() Kind { return KindCommit }
 
-func (m *Commit) fields(c *coder) (int, func()) {
-	return 2, func() {
-		c.slotHead(&m.Head)
-		list(c, "entries", &m.Entries, MaxEntries, func(e *CommitEntry) {
-			c.array(4, func() {
-				text(c, "uid", &e.UID, MaxUID)
-				number(c, &e.Session)
-				text(c, "token", &e.Token, maxToken)
-				list(c, "ends", &e.Ends, maxConflicts, func(x *End) {
-					c.array(4, func() {
-						c.process(&x.Owner)
-						number(c, &x.Session)
-						c.ending(&x.How)
-					})
+func (m *Commit) fields(c *coder) {
+	c.slotHead(&m.Head)
+	list(c, "entries", &m.Entries, MaxEntries, func(e *CommitEntry) {
+		c.array("entry", func() {
+			c.uid("uid", &e.UID)
+			number(c, "session", &e.Session)
+			text(c, "token", &e.Token, maxToken)
+			list(c, "ends", &e.Ends, maxConflicts, func(x *End) {
+				c.array("entry", func() {
+					c.process("owner", &x.Owner)
+					number(c, "session", &x.Session)
+					c.ending("how", &x.How)
 				})
 			})
 		})
-	}
+	})
 }
 
-func (c *coder) ending(e *Ending) {
+func (c *coder) ending(what string, e *Ending) {
 	n := uint64(*e)
-	c.uint(&n, uint64(EndForced))
-	*e = Ending(n)
-	if *e == 0 {
-		c.fail("ending 0 is none")
+	c.uint(what, &n, uint64(EndForced))
+	if n == 0 {
+		c.fail("%s 0 is none", what)
+	}
+	if !c.writing {
+		*e = Ending(n)
 	}
 }
 
@@ -176,9 +174,7 @@ type CommitAnswer struct {
 // Kind is KindCommitAnswer.
 func (*CommitAnswer) Kind() Kind { return KindCommitAnswer }
 
-func (m *CommitAnswer) fields(c *coder) (int, func()) {
-	return 2, func() {
-		c.answerHead(&m.Head)
-		list(c, "results", &m.Results, MaxEntries, c.loginResult)
-	}
+func (m *CommitAnswer) fields(c *coder) {
+	c.answerHead(&m.Head)
+	list(c, "results", &m.Results, MaxEntries, c.loginResult)
 }

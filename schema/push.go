@@ -39,27 +39,25 @@ const (
 // Kind is KindPush.
 func (*Push) Kind() Kind { return KindPush }
 
-func (m *Push) fields(c *coder) (int, func()) {
-	return 3, func() {
-		c.process(&m.To)
-		list(c, "frames", &m.Frames, MaxFrames, func(f *PushFrame) {
-			c.array(6, func() {
-				text(c, "id", &f.ID, MaxMessageID)
-				text(c, "from", &f.From, MaxUID)
-				c.bytes("payload", &f.Payload)
-				c.bool(&f.Ack)
-				c.millis(&f.AckWait)
-				c.columns("recipients", func(col *columns) {
-					r := &f.Recipients
-					rows(col, r, MaxRecipients)
-					n := len(*r)
-					texts(col, n, MaxUID, func(i int) *UID { return &(*r)[i].UID })
-					deltas(col, n, func(i int) *SessionNum { return &(*r)[i].Session })
-					deltas(col, n, func(i int) *OwnerSeq { return &(*r)[i].Seq })
-				})
+func (m *Push) fields(c *coder) {
+	c.process("to", &m.To)
+	list(c, "frames", &m.Frames, MaxFrames, func(f *PushFrame) {
+		c.array("entry", func() {
+			text(c, "id", &f.ID, MaxMessageID)
+			checked(c, "from", &f.From, MaxUID)
+			c.bytes("payload", &f.Payload)
+			c.bool("ack", &f.Ack)
+			c.millis("ack wait", &f.AckWait)
+			c.columns("recipients", func(col *columns) {
+				r := &f.Recipients
+				rows(col, r, MaxRecipients, 3)
+				n := len(*r)
+				col.uids(n, func(i int) *UID { return &(*r)[i].UID })
+				deltas(col, n, func(i int) *SessionNum { return &(*r)[i].Session })
+				deltas(col, n, func(i int) *OwnerSeq { return &(*r)[i].Seq })
 			})
 		})
-	}
+	})
 }
 
 // PushAnswer gives a result for each recipient of each frame, frame after frame.
@@ -80,11 +78,9 @@ type PushAcks struct {
 // Kind is KindPushAcks.
 func (*PushAcks) Kind() Kind { return KindPushAcks }
 
-func (m *PushAcks) fields(c *coder) (int, func()) {
-	return 3, func() {
-		c.process(&m.From)
-		c.pushResults(&m.Results)
-	}
+func (m *PushAcks) fields(c *coder) {
+	c.process("from", &m.From)
+	c.pushResults(&m.Results)
 }
 
 // PushResult is what became of a message for one session. The set is closed.
@@ -131,24 +127,17 @@ func (r *PushResult) UnmarshalText(b []byte) error {
 // Kind is KindPushAnswer.
 func (*PushAnswer) Kind() Kind { return KindPushAnswer }
 
-func (m *PushAnswer) fields(c *coder) (int, func()) {
-	return 3, func() {
-		c.processHead(&m.ProcessHead)
-		c.bool(&m.AcksFollow)
-		c.pushResults(&m.Results)
-	}
+func (m *PushAnswer) fields(c *coder) {
+	c.processHead(&m.ProcessHead)
+	c.bool("acks follow", &m.AcksFollow)
+	c.pushResults(&m.Results)
 }
 
 // pushResults walks results; one of a newer process reads as PushUnknown.
 func (c *coder) pushResults(r *[]PushResult) {
 	c.columns("results", func(col *columns) {
-		rows(col, r, MaxFrames*MaxRecipients)
-		numbers(col, len(*r), func(i int) *PushResult { return &(*r)[i] })
-		for i := range *r {
-			if (*r)[i] >= pushEnd {
-				(*r)[i] = PushUnknown
-			}
-		}
+		rows(col, r, MaxFrames*MaxRecipients, 1)
+		enums(col, len(*r), pushEnd, PushUnknown, func(i int) *PushResult { return &(*r)[i] })
 	})
 }
 
@@ -170,19 +159,17 @@ type KickEntry struct {
 // Kind is KindKick.
 func (*Kick) Kind() Kind { return KindKick }
 
-func (m *Kick) fields(c *coder) (int, func()) {
-	return 3, func() {
-		c.process(&m.To)
-		list(c, "entries", &m.Entries, MaxEntries, func(e *KickEntry) {
-			c.array(5, func() {
-				text(c, "uid", &e.UID, MaxUID)
-				number(c, &e.Session)
-				number(c, &e.Fence)
-				number(c, &e.Close)
-				text(c, "why", &e.Why, maxWhy)
-			})
+func (m *Kick) fields(c *coder) {
+	c.process("to", &m.To)
+	list(c, "entries", &m.Entries, MaxEntries, func(e *KickEntry) {
+		c.array("entry", func() {
+			c.uid("uid", &e.UID)
+			number(c, "session", &e.Session)
+			number(c, "fence", &e.Fence)
+			number(c, "close", &e.Close)
+			text(c, "why", &e.Why, maxWhy)
 		})
-	}
+	})
 }
 
 // KickAnswer answers each entry of a kick, in order: CodeOK (it was here and is out), CodeUnknown
@@ -195,12 +182,10 @@ type KickAnswer struct {
 // Kind is KindKickAnswer.
 func (*KickAnswer) Kind() Kind { return KindKickAnswer }
 
-func (m *KickAnswer) fields(c *coder) (int, func()) {
-	return 2, func() {
-		c.processHead(&m.ProcessHead)
-		c.columns("results", func(col *columns) {
-			rows(col, &m.Results, MaxEntries)
-			col.codes(m.Results)
-		})
-	}
+func (m *KickAnswer) fields(c *coder) {
+	c.processHead(&m.ProcessHead)
+	c.columns("results", func(col *columns) {
+		rows(col, &m.Results, MaxEntries, 1)
+		col.codes(len(m.Results), func(i int) *Code { return &m.Results[i] })
+	})
 }

@@ -42,11 +42,3 @@ func (r *Reason) UnmarshalText(b []byte) error {
 	*r = Reason(max(0, slices.Index(reasonNames[:], string(b))))
 	return nil
 }
-
-// reason walks a reason; one of a newer process reads as none.
-func (c *coder) reason(r *Reason) {
-	number(c, r)
-	if *r >= reasonEnd {
-		*r = 0
-	}
-}

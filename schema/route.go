@@ -1,9 +1,6 @@
 package schema
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // Route says where one device of a user hangs right now. Ages travel, never wall clocks.
 type Route struct {
@@ -28,30 +25,35 @@ func (r *Route) SameDevice(o *Route) bool { return r.Device != "" && r.Device ==
 
 // login walks the fields of a route whose owner is the sender.
 func (c *coder) login(r *Route) {
-	text(c, "uid", &r.UID, MaxUID)
-	number(c, &r.Session)
+	c.uid("uid", &r.UID)
+	number(c, "session", &r.Session)
 	text(c, "device", &r.Device, MaxDevice)
-	text(c, "flag", &r.Flag, MaxFlag)
-	c.level(&r.Level)
-	text(c, "listener", &r.Listener, MaxListener)
-	number(c, &r.Gen)
-	number(c, &r.Seq)
+	checked(c, "flag", &r.Flag, MaxFlag)
+	c.level("level", &r.Level)
+	checked(c, "listener", &r.Listener, MaxListener)
+	number(c, "gen", &r.Gen)
+	number(c, "seq", &r.Seq)
 }
 
-func (c *coder) level(l *Level) {
+func (c *coder) level(what string, l *Level) {
 	n := uint64(*l)
-	c.uint(&n, uint64(Master))
-	*l = Level(n)
+	c.uint(what, &n, uint64(Master))
+	if !c.writing {
+		*l = Level(n)
+	}
 }
+
+// routeWidth is how many bytes a row of routes takes at least.
+const routeWidth = 9
 
 // routes walks what sync and look-up have in common, column by column.
 func (c *columns) routes(r []Route) {
 	n := len(r)
 	deltas(c, n, func(i int) *SessionNum { return &r[i].Session })
 	texts(c, n, MaxDevice, func(i int) *DeviceID { return &r[i].Device })
-	words(c, n, MaxFlag, func(i int) *Flag { return &r[i].Flag })
+	labels(c, n, MaxFlag, func(i int) *Flag { return &r[i].Flag })
 	numbers(c, n, func(i int) *Level { return &r[i].Level })
-	words(c, n, MaxListener, func(i int) *Listener { return &r[i].Listener })
+	labels(c, n, MaxListener, func(i int) *Listener { return &r[i].Listener })
 	numbers(c, n, func(i int) *Generation { return &r[i].Gen })
 	deltas(c, n, func(i int) *OwnerSeq { return &r[i].Seq })
 	deltas(c, n, func(i int) *Revision { return &r[i].Order.Fence })
@@ -59,16 +61,10 @@ func (c *columns) routes(r []Route) {
 	durations(c, n, time.Millisecond, func(i int) *time.Duration { return &r[i].Age })
 	durations(c, n, time.Millisecond, func(i int) *time.Duration { return &r[i].Idle })
 	for i := range r {
-		if r[i].Level > Master && c.err == nil {
-			c.err = errRange
+		if r[i].Level > Master {
+			c.keep(errRange)
 		}
 	}
-}
-
-// processes walks a process a row, as two words.
-func (c *columns) processes(n int, at func(i int) *Process) {
-	words(c, n, MaxNode, func(i int) *NodeID { return &at(i).Node })
-	words(c, n, bootLen, func(i int) *BootID { return &at(i).Boot })
 }
 
 // SlotHead opens each request of a gateway to a slot's authority.
@@ -81,11 +77,11 @@ type SlotHead struct {
 
 // slotHead walks the head as an array of its own, so that it too can grow behind.
 func (c *coder) slotHead(h *SlotHead) {
-	c.array(8, func() {
-		c.target(&h.Target)
-		number(c, &h.Seen)
-		c.process(&h.From)
-		number(c, &h.Settled)
+	c.array("head", func() {
+		c.target("target", &h.Target)
+		number(c, "seen", &h.Seen)
+		c.process("from", &h.From)
+		number(c, "settled", &h.Settled)
 	})
 }
 
@@ -102,14 +98,14 @@ type AnswerHead struct {
 }
 
 func (c *coder) answerHead(h *AnswerHead) {
-	c.array(14, func() {
-		c.code(&h.Code)
-		c.target(&h.Target)
+	c.array("head", func() {
+		c.code("code", &h.Code)
+		c.target("target", &h.Target)
 		text(c, "differs", &h.Differs, maxDiffers)
-		c.target(&h.Owner)
-		number(c, &h.Seen)
-		c.millis(&h.RetryAfter)
-		c.bool(&h.Suspect)
+		c.target("owner", &h.Owner)
+		number(c, "seen", &h.Seen)
+		c.millis("retry after", &h.RetryAfter)
+		c.bool("suspect", &h.Suspect)
 		text(c, "why", &h.Why, maxWhy)
 	})
 }
@@ -122,9 +118,9 @@ type ProcessHead struct {
 }
 
 func (c *coder) processHead(h *ProcessHead) {
-	c.array(4, func() {
-		c.process(&h.From)
-		c.code(&h.Code)
+	c.array("head", func() {
+		c.process("from", &h.From)
+		c.code("code", &h.Code)
 		text(c, "why", &h.Why, maxWhy)
 	})
 }
@@ -137,5 +133,3 @@ const maxWhy = 512
 
 // MaxEntries bounds the entries of one register, commit, unregister or kick.
 const MaxEntries = 512
-
-const maxBytes = math.MaxInt32

@@ -16,13 +16,11 @@ const MaxSessions = 1000
 // Kind is KindSessions.
 func (*Sessions) Kind() Kind { return KindSessions }
 
-func (m *Sessions) fields(c *coder) (int, func()) {
-	return 5, func() {
-		c.process(&m.To)
-		number(c, &m.Only)
-		number(c, &m.After)
-		number(c, &m.Limit)
-	}
+func (m *Sessions) fields(c *coder) {
+	c.process("to", &m.To)
+	number(c, "only", &m.Only)
+	number(c, "after", &m.After)
+	number(c, "limit", &m.Limit)
 }
 
 // SessionsAnswer is one page of a gateway's sessions, by ascending index.
@@ -35,19 +33,17 @@ type SessionsAnswer struct {
 // Kind is KindSessionsAnswer.
 func (*SessionsAnswer) Kind() Kind { return KindSessionsAnswer }
 
-func (m *SessionsAnswer) fields(c *coder) (int, func()) {
-	return 3, func() {
-		c.processHead(&m.ProcessHead)
-		number(c, &m.Next)
-		c.columns("sessions", func(col *columns) {
-			r := &m.Routes
-			rows(col, r, MaxSessions)
-			texts(col, len(*r), MaxUID, func(i int) *UID { return &(*r)[i].UID })
-			col.routes(*r)
-			durations(col, len(*r), time.Millisecond, func(i int) *time.Duration { return &(*r)[i].TTL })
-			for i := range *r {
-				(*r)[i].Owner = m.From
-			}
-		})
-	}
+func (m *SessionsAnswer) fields(c *coder) {
+	c.processHead(&m.ProcessHead)
+	number(c, "next", &m.Next)
+	c.columns("sessions", func(col *columns) {
+		r := &m.Routes
+		rows(col, r, MaxSessions, routeWidth+2)
+		col.uids(len(*r), func(i int) *UID { return &(*r)[i].UID })
+		col.routes(*r)
+		durations(col, len(*r), time.Millisecond, func(i int) *time.Duration { return &(*r)[i].TTL })
+		for i := 0; i < len(*r) && !c.writing; i++ {
+			(*r)[i].Owner = m.From
+		}
+	})
 }

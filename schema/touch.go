@@ -1,6 +1,9 @@
 package schema
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Touch tells which sessions of a slot have shown life.
 type Touch struct {
@@ -24,14 +27,12 @@ const TouchStep = 100 * time.Millisecond
 // Kind is KindTouch.
 func (*Touch) Kind() Kind { return KindTouch }
 
-func (m *Touch) fields(c *coder) (int, func()) {
-	return 2, func() {
-		c.slotHead(&m.Head)
-		c.columns("sessions", func(col *columns) {
-			rows(col, &m.Sessions, MaxTouched)
-			col.touched(m.Sessions)
-		})
-	}
+func (m *Touch) fields(c *coder) {
+	c.slotHead(&m.Head)
+	c.columns("sessions", func(col *columns) {
+		rows(col, &m.Sessions, MaxTouched, 2)
+		col.touched(m.Sessions)
+	})
 }
 
 // touched writes a session as the distance of its index to the one before, with a bit that says
@@ -45,24 +46,21 @@ func (c *columns) touched(t []Touched) {
 		if gen != generation {
 			step |= 1
 		}
-		c.varint(&step)
+		step = c.uvarint(step)
 		if step&1 == 1 {
-			c.varint(&gen)
-		} else {
-			gen = generation
+			generation = c.uvarint(gen)
 		}
 		index += step >> 1
-		generation = gen
-		if index > maxIndex || gen > maxIndex {
-			c.err = errRange
+		if index > math.MaxUint32 || generation > math.MaxUint32 {
+			c.keep(errRange) // a writer's: the sessions are not sorted
 			return
 		}
-		t[i].Session = NewSessionNum(uint32(index), uint32(gen))
+		if !c.writing {
+			t[i].Session = NewSessionNum(uint32(index), uint32(generation))
+		}
 	}
 	durations(c, len(t), TouchStep, func(i int) *time.Duration { return &t[i].Idle })
 }
-
-const maxIndex = 1<<32 - 1
 
 // TouchAnswer names the exceptions; all other sessions of the touch were renewed.
 type TouchAnswer struct {
@@ -81,23 +79,16 @@ type TouchException struct {
 // Kind is KindTouchAnswer.
 func (*TouchAnswer) Kind() Kind { return KindTouchAnswer }
 
-func (m *TouchAnswer) fields(c *coder) (int, func()) {
-	return 2, func() {
-		c.answerHead(&m.Head)
-		c.columns("exceptions", func(col *columns) {
-			e := &m.Exceptions
-			rows(col, e, MaxTouched)
-			n := len(*e)
-			deltas(col, n, func(i int) *SessionNum { return &(*e)[i].Session })
-			numbers(col, n, func(i int) *Code { return &(*e)[i].Code })
-			numbers(col, n, func(i int) *CloseCode { return &(*e)[i].Close })
-			for i := range *e {
-				if (*e)[i].Code >= codeEnd {
-					(*e)[i].Code = CodeInternal
-				}
-			}
-		})
-	}
+func (m *TouchAnswer) fields(c *coder) {
+	c.answerHead(&m.Head)
+	c.columns("exceptions", func(col *columns) {
+		e := &m.Exceptions
+		rows(col, e, MaxTouched, 3)
+		n := len(*e)
+		deltas(col, n, func(i int) *SessionNum { return &(*e)[i].Session })
+		col.codes(n, func(i int) *Code { return &(*e)[i].Code })
+		numbers(col, n, func(i int) *CloseCode { return &(*e)[i].Close })
+	})
 }
 
 // Sync tells a slot's new authority which active sessions a gateway has there, in chunks.
@@ -113,19 +104,17 @@ const MaxSync = 512
 // Kind is KindSync.
 func (*Sync) Kind() Kind { return KindSync }
 
-func (m *Sync) fields(c *coder) (int, func()) {
-	return 3, func() {
-		c.slotHead(&m.Head)
-		c.bool(&m.Last)
-		c.columns("routes", func(col *columns) {
-			rows(col, &m.Routes, MaxSync)
-			texts(col, len(m.Routes), MaxUID, func(i int) *UID { return &m.Routes[i].UID })
-			col.routes(m.Routes)
-			for i := range m.Routes {
-				m.Routes[i].Owner = m.Head.From
-			}
-		})
-	}
+func (m *Sync) fields(c *coder) {
+	c.slotHead(&m.Head)
+	c.bool("last", &m.Last)
+	c.columns("routes", func(col *columns) {
+		rows(col, &m.Routes, MaxSync, routeWidth+2)
+		col.uids(len(m.Routes), func(i int) *UID { return &m.Routes[i].UID })
+		col.routes(m.Routes)
+		for i := 0; i < len(m.Routes) && !c.writing; i++ {
+			m.Routes[i].Owner = m.Head.From
+		}
+	})
 }
 
 // SyncAnswer gives a verdict for each route of the chunk, in order, and the losers whose winner
@@ -153,30 +142,23 @@ type Loser struct {
 // Kind is KindSyncAnswer.
 func (*SyncAnswer) Kind() Kind { return KindSyncAnswer }
 
-func (m *SyncAnswer) fields(c *coder) (int, func()) {
-	return 3, func() {
-		c.answerHead(&m.Head)
-		c.columns("verdicts", func(col *columns) {
-			v := &m.Verdicts
-			rows(col, v, MaxSync)
-			numbers(col, len(*v), func(i int) *Code { return &(*v)[i].Code })
-			numbers(col, len(*v), func(i int) *CloseCode { return &(*v)[i].Close })
-			for i := range *v {
-				if (*v)[i].Code >= codeEnd {
-					(*v)[i].Code = CodeInternal
-				}
-			}
-		})
-		c.columns("losers", func(col *columns) {
-			l := &m.Losers
-			rows(col, l, MaxLosers)
-			n := len(*l)
-			texts(col, n, MaxUID, func(i int) *UID { return &(*l)[i].UID })
-			col.processes(n, func(i int) *Process { return &(*l)[i].Owner })
-			deltas(col, n, func(i int) *SessionNum { return &(*l)[i].Session })
-			numbers(col, n, func(i int) *CloseCode { return &(*l)[i].Close })
-		})
-	}
+func (m *SyncAnswer) fields(c *coder) {
+	c.answerHead(&m.Head)
+	c.columns("verdicts", func(col *columns) {
+		v := &m.Verdicts
+		rows(col, v, MaxSync, 2)
+		col.codes(len(*v), func(i int) *Code { return &(*v)[i].Code })
+		numbers(col, len(*v), func(i int) *CloseCode { return &(*v)[i].Close })
+	})
+	c.columns("losers", func(col *columns) {
+		l := &m.Losers
+		rows(col, l, MaxLosers, 4)
+		n := len(*l)
+		col.uids(n, func(i int) *UID { return &(*l)[i].UID })
+		col.processes(n, func(i int) *Process { return &(*l)[i].Owner })
+		deltas(col, n, func(i int) *SessionNum { return &(*l)[i].Session })
+		numbers(col, n, func(i int) *CloseCode { return &(*l)[i].Close })
+	})
 }
 
 // MaxLosers bounds the losers of one answer. Those beyond it are told by their own next touch.
