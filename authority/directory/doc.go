@@ -1,0 +1,2 @@
+// Package directory is the pure in-memory directory of one slot.
+package directory
