@@ -1,0 +1,147 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/synadia-io/orbit.go/natscontext"
+)
+
+// dialer opens NATS connections for one user.
+type dialer struct {
+	servers string // a comma-separated list; empty: those of the context
+	context string // of the nats CLI; empty: none
+	options []nats.Option
+}
+
+// once dials one time: for a command.
+func (d *dialer) once(name string, extra ...nats.Option) (*nats.Conn, error) {
+	nc, err := d.dial(append([]nats.Option{nats.Name(name), nats.Timeout(5 * time.Second)}, extra...))
+	if err != nil {
+		return nil, fmt.Errorf("%w: NATS at %s: %w", errUnreachable, d.where(), err)
+	}
+	return nc, nil
+}
+
+// The waits between attempts to reach NATS. After the first connection nats.go dials by itself.
+const (
+	firstRedial = 50 * time.Millisecond
+	minRedial   = 500 * time.Millisecond
+	maxRedial   = time.Second
+	sayAgain    = 10 * time.Second // between two lines that say that it is still not there
+)
+
+// wait dials until NATS is there or ctx ends, and says what it is waiting for.
+func (d *dialer) wait(ctx context.Context, name string, log *slog.Logger) (*nats.Conn, error) {
+	options := append(roleOptions(log), nats.Name(name))
+	var said time.Time
+	for attempt := 0; ; attempt++ {
+		nc, err := d.dial(options)
+		if err == nil {
+			if !said.IsZero() {
+				log.Info("NATS is there", "name", name, "server", nc.ConnectedUrlRedacted())
+			}
+			return nc, nil
+		}
+		if errors.Is(err, errUsage) {
+			return nil, err
+		}
+		if time.Since(said) >= sayAgain {
+			said = time.Now()
+			log.Warn("waiting for NATS", "at", d.where(), "name", name, "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(redial(attempt)):
+		}
+	}
+}
+
+// redial is the wait before an attempt: short once, since a restarted server is back at once, then
+// spread, so that a whole mesh does not come back in one moment.
+func redial(attempt int) time.Duration {
+	if attempt == 0 {
+		return firstRedial
+	}
+	return minRedial + rand.N(maxRedial-minRedial)
+}
+
+func (d *dialer) dial(options []nats.Option) (*nats.Conn, error) {
+	options = append(d.options[:len(d.options):len(d.options)], options...)
+	if d.context == "" {
+		return nats.Connect(d.servers, options...)
+	}
+	if d.servers != "" {
+		options = append(options, servers(d.servers))
+	}
+	nc, _, err := natscontext.Connect(d.context, options...)
+	return nc, err
+}
+
+// servers puts these servers in the place of the context's.
+func servers(list string) nats.Option {
+	return func(o *nats.Options) error {
+		o.Url, o.Servers = "", strings.Split(list, ",")
+		return nil
+	}
+}
+
+// where says in one word where NATS is looked for, without secrets.
+func (d *dialer) where() string {
+	if d.servers == "" {
+		return "context " + d.context
+	}
+	list := strings.Split(d.servers, ",")
+	for i, server := range list {
+		if u, err := url.Parse(server); err == nil {
+			list[i] = u.Redacted()
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// roleOptions are those of the connections of a long-running role, DESIGN lease rule 9.
+func roleOptions(log *slog.Logger) []nats.Option {
+	return []nats.Option{
+		nats.ReconnectBufSize(-1), // nothing is written after a reconnect that was meant before it
+		nats.PingInterval(5 * time.Second),
+		nats.MaxPingsOutstanding(2),
+		nats.MaxReconnects(-1),
+		nats.IgnoreAuthErrorAbort(), // a password that was changed too early is put right by its operator
+		nats.CustomReconnectDelay(func(attempts int) time.Duration { return redial(attempts - 1) }),
+		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
+			if err != nil {
+				log.Warn("NATS connection lost", "name", nc.Opts.Name, "err", err)
+			}
+		}),
+		nats.ReconnectHandler(func(nc *nats.Conn) {
+			log.Info("NATS connection back", "name", nc.Opts.Name, "server", nc.ConnectedUrlRedacted())
+		}),
+		nats.ErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) { logNATSError(log, nc, sub, err) }),
+	}
+}
+
+// logNATSError says what came over no request: above all that the server refuses a subject, which
+// the one who published there would only see as a time-out.
+func logNATSError(log *slog.Logger, nc *nats.Conn, sub *nats.Subscription, err error) {
+	args := []any{"name", nc.Opts.Name, "err", err}
+	if sub != nil {
+		args = append(args, "subject", sub.Subject)
+	}
+	switch {
+	case errors.Is(err, nats.ErrPermissionViolation):
+		log.Error("NATS refuses this user a subject: compare its permissions with deploy/nats.conf", args...)
+	case errors.Is(err, nats.ErrSlowConsumer):
+		log.Error("messages were dropped: this process reads too slowly", args...)
+	default:
+		log.Warn("NATS error", args...)
+	}
+}
