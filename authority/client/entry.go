@@ -15,7 +15,7 @@ type slotKey struct {
 }
 
 // slotLanes are the lanes of one operation.
-type slotLanes[I, O any] = lanes[slotKey, *entry[I, O]]
+type slotLanes[I, O any] = Lanes[slotKey, *entry[I, O]]
 
 // entry is what one caller brings into a lane of a slot, and the answer to it.
 type entry[I, O any] struct {
@@ -28,23 +28,22 @@ type entry[I, O any] struct {
 
 // newSlotLanes makes the lanes of one operation. A request takes entries whose weights add up to
 // at most most; send makes it and gives an output for each input.
-func newSlotLanes[I, O any](most int, weight func(I) int, send func(context.Context, slotKey, []I) ([]O, error)) *slotLanes[I, O] {
-	return &slotLanes[I, O]{
-		limit: maxWaiting,
-		take: func(waiting []*entry[I, O]) int {
-			sum := 0
-			for n, e := range waiting {
-				for _, in := range e.in {
-					sum += weight(in)
-				}
-				if sum > most && n > 0 {
-					return n
-				}
+func newSlotLanes[I, O any](c *Client, most int, weight func(I) int, send func(context.Context, slotKey, []I) ([]O, error)) *slotLanes[I, O] {
+	take := func(waiting []*entry[I, O]) int {
+		sum := 0
+		for n, e := range waiting {
+			for _, in := range e.in {
+				sum += weight(in)
 			}
-			return len(waiting)
-		},
-		carry: func(ctx context.Context, k slotKey, batch []*entry[I, O]) { carry(ctx, k, batch, send) },
+			if sum > most && n > 0 {
+				return n
+			}
+		}
+		return len(waiting)
 	}
+	return NewLanes(c, maxWaiting, take, func(ctx context.Context, k slotKey, batch []*entry[I, O]) {
+		carry(ctx, k, batch, send)
+	})
 }
 
 // maxWaiting bounds the callers that wait in one lane; the next is refused with ErrFull.
@@ -78,12 +77,12 @@ func carry[I, O any](ctx context.Context, k slotKey, batch []*entry[I, O], send 
 }
 
 // ride brings one caller's entry into its lane and waits for the answer to it.
-func ride[I, O any](ctx context.Context, c *Client, l *slotLanes[I, O], k slotKey, in []I) ([]O, error) {
-	if err := c.started(ctx); err != nil {
+func ride[I, O any](ctx context.Context, l *slotLanes[I, O], k slotKey, in []I) ([]O, error) {
+	if err := l.c.started(ctx); err != nil {
 		return nil, err
 	}
 	e := &entry[I, O]{ctx: ctx, in: in, done: make(chan struct{})}
-	if err := l.add(c, k, e); err != nil {
+	if err := l.Add(k, e); err != nil {
 		return nil, fmt.Errorf("%s: %w", k.target, err)
 	}
 	select {

@@ -168,7 +168,7 @@ func (r *round) ask(ctx context.Context) bool {
 	r.done = make(chan *ask, len(r.asks))
 	for _, a := range r.asks {
 		a.done = r.done
-		if err := r.c.lookups.add(r.c, a.authority, a); err != nil {
+		if err := r.c.lookups.Add(a.authority, a); err != nil {
 			a.fail(WhyUnreachable)
 		}
 	}

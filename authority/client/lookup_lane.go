@@ -20,10 +20,10 @@ const (
 	maxRequestBytes = 512 << 10
 )
 
-type lookupLanes = lanes[schema.Process, *ask]
+type lookupLanes = Lanes[schema.Process, *ask]
 
 func (c *Client) openLookups() {
-	c.lookups = &lookupLanes{limit: maxLookupAsks, take: takeAsks, carry: c.carryLookup}
+	c.lookups = NewLanes(c, maxLookupAsks, takeAsks, c.carryLookup)
 }
 
 // takeAsks gives how many asks fit one request.

@@ -17,18 +17,18 @@ const (
 // openLanes makes the lanes of the operations that callers bring one by one.
 func (c *Client) openLanes() {
 	one := func(schema.Login) int { return 1 }
-	c.registers = newSlotLanes(maxLogins, one, c.sendRegister)
+	c.registers = newSlotLanes(c, maxLogins, one, c.sendRegister)
 	ends := func(e schema.CommitEntry) int { return max(maxEnds/maxLogins, len(e.Ends)) }
-	c.commits = newSlotLanes(maxEnds, ends, c.sendCommit)
+	c.commits = newSlotLanes(c, maxEnds, ends, c.sendCommit)
 	leave := func(schema.Leave) int { return 1 }
-	c.leaves = newSlotLanes(schema.MaxEntries, leave, c.sendUnregister)
+	c.leaves = newSlotLanes(c, schema.MaxEntries, leave, c.sendUnregister)
 }
 
 // Register asks t to add one route, once, for at most 500 ms; the route's owner is the sender.
 // Logins that wait for one target go together. A nil error says that the login was judged: see the
 // result's code. The error of a refused request is a *Refusal.
 func (c *Client) Register(ctx context.Context, t schema.Target, l schema.Login) (schema.LoginResult, error) {
-	out, err := ride(ctx, c, c.registers, slotKey{t, l.Route.Owner}, []schema.Login{l})
+	out, err := ride(ctx, c.registers, slotKey{t, l.Route.Owner}, []schema.Login{l})
 	if err != nil {
 		return schema.LoginResult{}, err
 	}
@@ -44,7 +44,7 @@ func (c *Client) sendRegister(ctx context.Context, k slotKey, logins []schema.Lo
 
 // Commit asks t, once, for at most 500 ms, to make a pending login visible.
 func (c *Client) Commit(ctx context.Context, t schema.Target, from schema.Process, e schema.CommitEntry) (schema.LoginResult, error) {
-	out, err := ride(ctx, c, c.commits, slotKey{t, from}, []schema.CommitEntry{e})
+	out, err := ride(ctx, c.commits, slotKey{t, from}, []schema.CommitEntry{e})
 	if err != nil {
 		return schema.LoginResult{}, err
 	}
@@ -64,7 +64,7 @@ func (c *Client) Unregister(ctx context.Context, t schema.Target, from schema.Pr
 	if len(e) == 0 {
 		return nil, nil
 	}
-	return ride(ctx, c, c.leaves, slotKey{t, from}, e)
+	return ride(ctx, c.leaves, slotKey{t, from}, e)
 }
 
 func (c *Client) sendUnregister(ctx context.Context, k slotKey, entries []schema.Leave) ([]schema.Code, error) {
