@@ -154,6 +154,35 @@ func deltas[T ~uint64](c *columns, n int, at func(i int) *T) {
 	}
 }
 
+// sessions walks one session of n rows: the indexes as deltas, then the generations.
+func (c *columns) sessions(n int, at func(i int) *SessionNum) {
+	var last int64
+	for i := 0; i < n && c.err == nil; i++ {
+		p := at(i)
+		step := int64(p.Index()) - last
+		zig := c.uvarint(uint64(step<<1) ^ uint64(step>>63))
+		last += int64(zig>>1) ^ -int64(zig&1)
+		if last < 0 || last > math.MaxUint32 {
+			c.keep(errRange)
+			return
+		}
+		if !c.writing {
+			*p = SessionNum(last)
+		}
+	}
+	for i := 0; i < n && c.err == nil; i++ {
+		p := at(i)
+		generation := c.uvarint(uint64(p.Generation()))
+		if generation > math.MaxUint32 {
+			c.keep(errRange)
+			return
+		}
+		if !c.writing {
+			*p = NewSessionNum(p.Index(), uint32(generation))
+		}
+	}
+}
+
 // durations walks one duration of n rows, in units of unit, never below 0.
 func durations(c *columns, n int, unit time.Duration, at func(i int) *time.Duration) {
 	most := math.MaxInt64 / uint64(unit)

@@ -157,12 +157,22 @@ func mustJSON(v any) []byte {
 	return b
 }
 
+// some gives the slice for JSON, where none is [] and not null.
+func some[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
 // NewExplainAnswer puts an explanation into an answer.
 func NewExplainAnswer(head AnswerHead, e Explanation) *ExplainAnswer {
+	e.Routes, e.Tombstones, e.Refusals = some(e.Routes), some(e.Tombstones), some(e.Refusals)
 	return &ExplainAnswer{Head: head, Body: mustJSON(e)}
 }
 
 // NewStatusAnswer puts a report into an answer.
 func NewStatusAnswer(r StatusReport) *StatusAnswer {
+	r.Slots, r.Counts = some(r.Slots), some(r.Counts)
 	return &StatusAnswer{ProcessHead: ProcessHead{From: Process(r.Process)}, Body: mustJSON(r)}
 }

@@ -71,11 +71,11 @@ func (m *Remove) fields(c *coder) {
 	c.slotHead(&m.Head)
 	c.columns("entries", func(col *columns) {
 		e := &m.Entries
-		rows(col, e, MaxRecipients, 3)
+		rows(col, e, MaxRecipients, 5)
 		n := len(*e)
 		col.uids(n, func(i int) *UID { return &(*e)[i].UID })
 		col.processes(n, func(i int) *Process { return &(*e)[i].Owner })
-		deltas(col, n, func(i int) *SessionNum { return &(*e)[i].Session })
+		col.sessions(n, func(i int) *SessionNum { return &(*e)[i].Session })
 		deltas(col, n, func(i int) *OwnerSeq { return &(*e)[i].Seq })
 	})
 }

@@ -50,10 +50,10 @@ func (m *Push) fields(c *coder) {
 			c.millis("ack wait", &f.AckWait)
 			c.columns("recipients", func(col *columns) {
 				r := &f.Recipients
-				rows(col, r, MaxRecipients, 3)
+				rows(col, r, MaxRecipients, 5)
 				n := len(*r)
 				col.uids(n, func(i int) *UID { return &(*r)[i].UID })
-				deltas(col, n, func(i int) *SessionNum { return &(*r)[i].Session })
+				col.sessions(n, func(i int) *SessionNum { return &(*r)[i].Session })
 				deltas(col, n, func(i int) *OwnerSeq { return &(*r)[i].Seq })
 			})
 		})

@@ -15,14 +15,12 @@ const maxTokenID = 256
 // Kind is KindRevoke.
 func (*Revoke) Kind() Kind { return KindRevoke }
 
-func (m *Revoke) fields(c *coder) (int, func()) {
-	return 5, func() {
-		text(c, "uid", &m.UID, MaxUID)
-		text(c, "device", &m.Device, MaxDevice)
-		text(c, "token id", &m.TokenID, maxTokenID)
-		number(c, &m.Close)
-		text(c, "why", &m.Why, maxWhy)
-	}
+func (m *Revoke) fields(c *coder) {
+	c.uid("uid", &m.UID)
+	text(c, "device", &m.Device, MaxDevice)
+	text(c, "token id", &m.TokenID, maxTokenID)
+	number(c, "close", &m.Close)
+	text(c, "why", &m.Why, maxWhy)
 }
 
 // RevokeAnswer says how many sessions one gateway has ended.
@@ -34,9 +32,7 @@ type RevokeAnswer struct {
 // Kind is KindRevokeAnswer.
 func (*RevokeAnswer) Kind() Kind { return KindRevokeAnswer }
 
-func (m *RevokeAnswer) fields(c *coder) (int, func()) {
-	return 2, func() {
-		c.processHead(&m.ProcessHead)
-		number(c, &m.Closed)
-	}
+func (m *RevokeAnswer) fields(c *coder) {
+	c.processHead(&m.ProcessHead)
+	number(c, "closed", &m.Closed)
 }

@@ -44,12 +44,12 @@ func (c *coder) level(what string, l *Level) {
 }
 
 // routeWidth is how many bytes a row of routes takes at least.
-const routeWidth = 9
+const routeWidth = 10
 
 // routes walks what sync and look-up have in common, column by column.
 func (c *columns) routes(r []Route) {
 	n := len(r)
-	deltas(c, n, func(i int) *SessionNum { return &r[i].Session })
+	c.sessions(n, func(i int) *SessionNum { return &r[i].Session })
 	texts(c, n, MaxDevice, func(i int) *DeviceID { return &r[i].Device })
 	labels(c, n, MaxFlag, func(i int) *Flag { return &r[i].Flag })
 	numbers(c, n, func(i int) *Level { return &r[i].Level })

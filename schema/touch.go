@@ -83,9 +83,9 @@ func (m *TouchAnswer) fields(c *coder) {
 	c.answerHead(&m.Head)
 	c.columns("exceptions", func(col *columns) {
 		e := &m.Exceptions
-		rows(col, e, MaxTouched, 3)
+		rows(col, e, MaxTouched, 4)
 		n := len(*e)
-		deltas(col, n, func(i int) *SessionNum { return &(*e)[i].Session })
+		col.sessions(n, func(i int) *SessionNum { return &(*e)[i].Session })
 		col.codes(n, func(i int) *Code { return &(*e)[i].Code })
 		numbers(col, n, func(i int) *CloseCode { return &(*e)[i].Close })
 	})
@@ -152,11 +152,11 @@ func (m *SyncAnswer) fields(c *coder) {
 	})
 	c.columns("losers", func(col *columns) {
 		l := &m.Losers
-		rows(col, l, MaxLosers, 4)
+		rows(col, l, MaxLosers, 5)
 		n := len(*l)
 		col.uids(n, func(i int) *UID { return &(*l)[i].UID })
 		col.processes(n, func(i int) *Process { return &(*l)[i].Owner })
-		deltas(col, n, func(i int) *SessionNum { return &(*l)[i].Session })
+		col.sessions(n, func(i int) *SessionNum { return &(*l)[i].Session })
 		numbers(col, n, func(i int) *CloseCode { return &(*l)[i].Close })
 	})
 }
