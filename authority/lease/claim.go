@@ -1,0 +1,48 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+	"github.com/rollcall-mesh/rollcall/subjects"
+)
+
+// Claim writes me into a slot's key that stands at seen (0: it was never written) and gives the
+// revision, which is the slot's fence. A claim whose answer was lost is found again: the key names
+// me at a revision above seen. It returns ErrConflict when the key stands elsewhere; any other
+// error says nothing about whether the claim was taken, and the same call may be repeated.
+func (b *Bucket) Claim(ctx context.Context, s schema.Slot, seen schema.Revision, me schema.Process) (schema.Revision, error) {
+	key := subjects.SlotKey(s)
+	fence, err := b.swap(ctx, key, schema.SlotValue{Node: me.Node, Boot: me.Boot}, seen)
+	if err == nil {
+		return fence, nil
+	}
+	e, readErr := b.read(ctx, key)
+	if readErr != nil {
+		return 0, errors.Join(err, readErr)
+	}
+	if owner, ok := slotOwner(e); ok && owner == me && e.rev > seen {
+		return e.rev, nil
+	}
+	return 0, err
+}
+
+func slotOwner(e entry) (schema.Process, bool) {
+	var v schema.SlotValue
+	if e.marker || json.Unmarshal(e.data, &v) != nil {
+		return schema.Process{}, false
+	}
+	p := schema.Process{Node: v.Node, Boot: v.Boot}
+	return p, p.Check() == nil
+}
+
+// Kill ends a member's lease (rule 4): state dead at the revision seen, so that there is one
+// winner and a renewal that comes late fails. It returns ErrConflict when the member has moved on.
+func (b *Bucket) Kill(ctx context.Context, m Member) error {
+	value := m.Value
+	value.State = schema.StateDead
+	_, err := b.swap(ctx, m.Role.key(m.Process.Node), value, m.Revision)
+	return err
+}

@@ -1,0 +1,68 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+var (
+	// ErrConflict is returned when a write lost its compare-and-swap: the key does not stand at the
+	// revision given.
+	ErrConflict = errors.New("key is not at that revision")
+	// ErrNoBucket is returned when the bucket does not exist.
+	ErrNoBucket = errors.New("bucket does not exist")
+	// ErrNoKey is returned when the bucket holds nothing under a key, not even a delete marker.
+	ErrNoKey = errors.New("no such key")
+	// ErrForeignBucket is returned when the bucket exists, but was not made by this program: reads
+	// of it could be stale, or its changes are not republished.
+	ErrForeignBucket = errors.New("bucket was not made by rollcall")
+	// ErrLost is the cause with which a life's context ends when its key was declared dead or
+	// deleted by another process.
+	ErrLost = errors.New("lease lost")
+	// ErrBucketLost is the cause with which a life's context ends when the bucket was lost and
+	// stands again without the life's key.
+	ErrBucketLost = errors.New("bucket was lost")
+	// ErrTakenOver is returned by Holder.Run, and is the cause of its life's end, when another
+	// process stands under this node name.
+	ErrTakenOver = errors.New("node name was taken over by another process")
+	// ErrNameTaken is returned by Holder.Run when a living process holds this node name.
+	ErrNameTaken = errors.New("node name is taken")
+)
+
+// errConflict and errInFlight are what the server answers to a lost compare-and-swap; the second
+// only on a replicated bucket, and it says no more than that another write is under way. Both
+// compare by their API code, with errors.Is.
+var (
+	errConflict error = &jetstream.APIError{ErrorCode: jetstream.JSErrCodeStreamWrongLastSequence}
+	errInFlight error = &jetstream.APIError{ErrorCode: jetstream.JSErrCodeStreamWrongLastSequenceConstant}
+)
+
+// explain wraps an error of the bucket once, with the act and the key.
+func (b *Bucket) explain(act, key string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		err = ErrNoBucket
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		err = ErrNoKey
+	case errors.Is(err, errConflict), errors.Is(err, errInFlight):
+		err = fmt.Errorf("%w: %w", ErrConflict, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		err = b.denied(err)
+	}
+	return fmt.Errorf("%s %s/%s: %w", act, b.o.Prefix.Bucket(), key, err)
+}
+
+// denied adds what the connection knows: the server drops what a user may not do, and the request
+// shows as a time-out.
+func (b *Bucket) denied(err error) error {
+	if last := b.nc.LastError(); errors.Is(last, nats.ErrPermissionViolation) {
+		return fmt.Errorf("%w (the server said: %w)", err, last)
+	}
+	return err
+}

@@ -1,0 +1,125 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// noticeQueue bounds the notices not yet taken. Beyond it the client library drops them, which
+// shows as a gap in their revisions, and a snapshot follows.
+const noticeQueue = 4096
+
+// sequenceHeader is where the server's republish names the revision.
+const sequenceHeader = "Nats-Sequence"
+
+// Run keeps the view until ctx ends: notices as they come; a snapshot at the start, on each
+// reconnect, when a notice was lost, and about every lease. It returns nil when ctx ended, and an
+// error when the connection was closed.
+func (v *View) Run(ctx context.Context) error {
+	notices := make(chan *nats.Msg, noticeQueue)
+	sub, err := v.b.nc.ChanSubscribe(v.b.o.Prefix.Changed(), notices)
+	if err != nil {
+		return fmt.Errorf("subscribe to the bucket's changes: %w", err)
+	}
+	defer sub.Unsubscribe()
+	status := v.b.nc.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
+	defer v.b.nc.RemoveStatusListener(status)
+
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
+	defer wg.Wait()
+	defer cancel()
+	v.want()
+	wg.Go(func() { v.snapshots(ctx) })
+	return v.follow(ctx, notices, status)
+}
+
+func (v *View) follow(ctx context.Context, notices <-chan *nats.Msg, status <-chan nats.Status) error {
+	tick := time.NewTicker(v.b.Config().Renew())
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case m := <-notices:
+			v.notice(m)
+		case u := <-v.inbox:
+			v.change(u.apply)
+			close(u.done)
+		case s := <-status:
+			if s == nats.CLOSED {
+				return fmt.Errorf("follow the bucket: %w", nats.ErrConnectionClosed)
+			}
+			v.connection(s)
+		case <-tick.C:
+			v.change(func(t *table, now time.Time) []Change {
+				return t.expire(func(since time.Time) time.Duration { return v.b.reach.quiet(since, now) })
+			})
+		}
+	}
+}
+
+// connection takes that the connection was lost, which silences everybody, or is back.
+func (v *View) connection(s nats.Status) {
+	if s == nats.CONNECTED {
+		v.want()
+		return
+	}
+	v.b.reach.failed()
+}
+
+// notice takes one republished change.
+func (v *View) notice(m *nats.Msg) {
+	key, ok := v.b.o.Prefix.ParseChanged(m.Subject)
+	rev, err := strconv.ParseUint(m.Header.Get(sequenceHeader), 10, 64)
+	if !ok || err != nil {
+		v.log.Warn("notice without a key or a revision", "subject", m.Subject)
+		return
+	}
+	e := entry{key: key, rev: schema.Revision(rev), marker: isMarker(m.Header), data: m.Data}
+	odd := false
+	v.change(func(t *table, now time.Time) []Change {
+		odd = e.rev < t.held(key)
+		t.seen.notice(e.rev)
+		odd = odd || t.seen.gap()
+		return t.put(e, now, false)
+	})
+	if odd {
+		v.want()
+	}
+}
+
+// change is the one place where the table changes: under the lock, and told after it.
+func (v *View) change(apply func(t *table, now time.Time) []Change) {
+	v.mu.Lock()
+	changes := apply(v.t, time.Now())
+	v.mu.Unlock()
+	v.tell(changes)
+}
+
+// take has Run make a change, and waits for it.
+func (v *View) take(ctx context.Context, apply func(t *table, now time.Time) []Change) error {
+	u := update{apply: apply, done: make(chan struct{})}
+	select {
+	case v.inbox <- u:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	<-u.done
+	return nil
+}
+
+// want asks for a snapshot.
+func (v *View) want() {
+	select {
+	case v.stale <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,146 @@
+package lease
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// memberState is what is known of a process's key.
+type memberState uint8
+
+const (
+	absent  memberState = iota // the bucket holds nothing under it: it may have been lost
+	deleted                    // a delete marker
+	written                    // a value
+)
+
+// member is a process's key. The boots that it named before are remembered, since a view that is
+// behind must not take a boot it has not heard of yet for one that is gone.
+type member struct {
+	role    Role
+	node    schema.NodeID
+	state   memberState
+	rev     schema.Revision
+	value   schema.ProcessValue // the last one written
+	changed time.Time           // monotonic; when rev last changed, or the key was first missed
+	gone    []schema.BootID     // at most maxGone, the latest last
+}
+
+// maxGone bounds the boots remembered of one node; one that fell out is Unseen again, and a leader
+// read tells.
+const maxGone = 32
+
+func (m *member) standing(b schema.BootID) Standing {
+	switch {
+	case slices.Contains(m.gone, b):
+		return Gone
+	case m.value.Boot == b:
+		return Living
+	}
+	return Unseen
+}
+
+func (m *member) bury(b schema.BootID) bool {
+	if b == "" || slices.Contains(m.gone, b) {
+		return false
+	}
+	if len(m.gone) == maxGone {
+		m.gone = slices.Delete(m.gone, 0, 1)
+	}
+	m.gone = append(m.gone, b)
+	return true
+}
+
+// memberOf gives a node's member, made on first mention.
+func (t *table) memberOf(r Role, n schema.NodeID, now time.Time) *member {
+	m := t.members[r][n]
+	if m == nil {
+		m = &member{role: r, node: n, changed: now}
+		t.members[r][n] = m
+	}
+	return m
+}
+
+// expect notes that a slot's key names a process: if its own key is absent, its lease runs from
+// now on.
+func (t *table) expect(p schema.Process, now time.Time) {
+	m := t.memberOf(Authority, p.Node, now)
+	if m.state == absent && m.value.Boot == "" {
+		m.value.Boot = p.Boot
+	}
+}
+
+func (t *table) putMember(r Role, n schema.NodeID, e entry, now time.Time, force bool) []Change {
+	if n.Check() != nil {
+		return nil
+	}
+	m := t.memberOf(r, n, now)
+	if m.state != absent && e.rev <= m.rev && !force {
+		return nil
+	}
+	if e.rev != m.rev {
+		m.changed = now
+	}
+	before := *m
+	m.rev = e.rev
+	value, ok := decodeProcess(e)
+	if !ok {
+		m.state = deleted
+		return t.buried(m, before.value.Boot)
+	}
+	m.state, m.value = written, value
+	var changes []Change
+	if before.value.Boot != value.Boot {
+		changes = append(changes, t.buried(m, before.value.Boot)...)
+	}
+	if value.State == schema.StateDead {
+		return append(changes, t.buried(m, value.Boot)...)
+	}
+	if before.state != written || before.value.Boot != value.Boot || before.value.State != value.State {
+		changes = append(changes, m.change(value.Boot, Living))
+	}
+	return append(changes, t.judgeOwner(m)...)
+}
+
+// buried notes that a boot of a node is gone, with what follows for its slots.
+func (t *table) buried(m *member, b schema.BootID) []Change {
+	var changes []Change
+	if m.bury(b) {
+		changes = append(changes, m.change(b, Gone))
+	}
+	return append(changes, t.judgeOwner(m)...)
+}
+
+func (t *table) judgeOwner(m *member) []Change {
+	if m.role != Authority {
+		return nil
+	}
+	return t.judgeSlots(m.node)
+}
+
+func (m *member) change(b schema.BootID, s Standing) Change {
+	return Change{Process: &ProcessChange{Role: m.role, Process: schema.Process{Node: m.node, Boot: b}, Standing: s, Value: m.value}}
+}
+
+// dropMember notes that a process's key is not in the bucket, which by itself ends nobody's life.
+func (t *table) dropMember(m *member, now time.Time) {
+	if m.state != absent {
+		m.state, m.changed = absent, now
+	}
+}
+
+// expire ends the lives whose key has been absent for a whole lease. quiet tells how long nothing
+// was heard since a moment.
+func (t *table) expire(quiet func(since time.Time) time.Duration) []Change {
+	var changes []Change
+	for _, r := range []Role{Authority, Gateway} {
+		for _, m := range t.sorted(r) {
+			if m.state == absent && m.standing(m.value.Boot) == Living && quiet(m.changed) >= t.config.Lease() {
+				changes = append(changes, t.buried(m, m.value.Boot)...)
+			}
+		}
+	}
+	return changes
+}

@@ -1,0 +1,107 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// renew keeps a life's key until ctx ends (nil) or the life has: ErrLost, ErrTakenOver,
+// ErrBucketLost, or a fatal error of the bucket.
+func (h *Holder) renew(ctx context.Context, l *life) error {
+	every := h.b.Config().Renew()
+	pause := every
+	for sleep(ctx, pause) {
+		pause = every
+		if !h.probed(ctx, every) {
+			continue
+		}
+		switch err := h.renewOnce(ctx, l); {
+		case err == nil:
+		case ctx.Err() != nil:
+			return nil
+		default:
+			h.c.Log.Debug("renewal not acknowledged", "err", err)
+			if err := h.settle(ctx, l); err != nil {
+				return err
+			}
+			pause = every / 10
+		}
+	}
+	return nil
+}
+
+// probed asks the serving loops whether they take what is queued for them.
+func (h *Holder) probed(ctx context.Context, within time.Duration) bool {
+	if h.c.Probe == nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	err := h.c.Probe(ctx)
+	if err != nil {
+		h.c.Log.Warn("no renewal: a serving loop does not answer its probe", "err", err)
+	}
+	return err == nil
+}
+
+// renewOnce makes one attempt. What it is trusted from is its start, not its answer.
+func (h *Holder) renewOnce(ctx context.Context, l *life) error {
+	ctx, cancel := context.WithTimeout(ctx, h.attemptWait())
+	defer cancel()
+	start := time.Now()
+	rev, err := h.b.swap(ctx, h.key, h.describe(l), l.rev)
+	if err != nil {
+		return err
+	}
+	l.rev = rev
+	h.setRenewed(start)
+	return nil
+}
+
+// attemptWait bounds one attempt: a third of a renewal's distance, 1 s at the default.
+func (h *Holder) attemptWait() time.Duration { return h.b.Config().Renew() / 3 }
+
+// settle reads the key after an attempt that was not acknowledged. It returns nil where the life
+// goes on: nothing could be read, or the key still names it.
+func (h *Holder) settle(ctx context.Context, l *life) error {
+	e, err := h.b.read(ctx, h.key)
+	switch judge(l.me.Boot, e, err) {
+	case mine:
+		l.rev = e.rev
+	case lost:
+		return fmt.Errorf("%w: key %s at revision %d", ErrLost, h.key, e.rev)
+	case other:
+		return fmt.Errorf("%w: key %s at revision %d", ErrTakenOver, h.key, e.rev)
+	case bucketGone:
+		return h.bucketLost(ctx, l)
+	}
+	return nil
+}
+
+// bucketLost waits until the bucket stands again, or makes it, while work goes on: a process
+// without a bucket still has its sockets and directories. Then the life ends, unless its key is
+// there after all.
+func (h *Holder) bucketLost(ctx context.Context, l *life) error {
+	h.c.Log.Warn("the bucket does not hold this process's key", "boot", string(l.me.Boot))
+	for {
+		if err := h.b.ensure(ctx, h.v.highestRevision()); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		e, err := h.b.read(ctx, h.key)
+		switch judge(l.me.Boot, e, err) {
+		case unclear:
+			if !sleep(ctx, retryLast) {
+				return nil
+			}
+			continue
+		case mine:
+			l.rev = e.rev
+			return nil
+		}
+		return fmt.Errorf("%w: no key %s", ErrBucketLost, h.key)
+	}
+}

@@ -1,0 +1,227 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// Bounds of the snapshots.
+const (
+	createWait = time.Second           // for the consumer; without the meta leader none is created
+	stepWait   = time.Second           // for each message of it
+	apart      = time.Second           // between two snapshots that notices ask for
+	retryFirst = 50 * time.Millisecond // after a failed one, doubling to
+	retryLast  = time.Second
+)
+
+// snapshots takes them one at a time until ctx ends.
+func (v *View) snapshots(ctx context.Context) {
+	first, pause := true, retryFirst
+	for {
+		waiting, ok := v.nextSnapshot(ctx)
+		if !ok {
+			return
+		}
+		err := v.snapshot(ctx)
+		for _, done := range waiting {
+			done <- err
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			v.log.Debug("snapshot of the bucket failed", "err", err, "retry", pause)
+			v.want()
+			sleep(ctx, pause)
+			pause = min(2*pause, retryLast)
+		case first:
+			close(v.ready)
+			first = false
+			fallthrough
+		default:
+			pause = retryFirst
+		}
+	}
+}
+
+// nextSnapshot waits until one is wanted, and gives those who wait for it.
+func (v *View) nextSnapshot(ctx context.Context) (waiting []chan error, ok bool) {
+	every := v.b.Config().Lease()
+	timer := time.NewTimer(every*4/5 + rand.N(every*2/5))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return nil, false
+	case <-timer.C:
+	case <-v.stale:
+	case done := <-v.refresh:
+		waiting = append(waiting, done)
+	}
+	for {
+		select {
+		case done := <-v.refresh:
+			waiting = append(waiting, done)
+		default:
+			return waiting, true
+		}
+	}
+}
+
+// Refresh reads the whole bucket from its leader, and returns when the view holds what it said
+// after the call. Calls that wait together share one reading.
+func (v *View) Refresh(ctx context.Context) error {
+	done := make(chan error, 1)
+	select {
+	case v.refresh <- done:
+	case <-ctx.Done():
+		return fmt.Errorf("refresh the view: %w", context.Cause(ctx))
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("refresh the view: %w", context.Cause(ctx))
+	}
+}
+
+// snapshot reads the bucket once into the table.
+func (v *View) snapshot(ctx context.Context) error {
+	l, err := v.b.list(ctx)
+	v.b.reach.heard(err)
+	if err != nil {
+		return v.b.explain("list", "", err)
+	}
+	return v.take(ctx, func(t *table, now time.Time) []Change {
+		changes, again := t.install(l, now)
+		if again {
+			v.log.Warn("the bucket was made anew", "created", l.created)
+			v.want()
+		}
+		return changes
+	})
+}
+
+// errIncomplete is given by a consumer's listing that does not reach as far as the stream did
+// before it: the consumer sits on a replica that is behind.
+var errIncomplete = errors.New("listing is behind the stream")
+
+// list gives all keys, by one consumer; where that is not to be had, by reads of the leader.
+func (b *Bucket) list(ctx context.Context) (listing, error) {
+	infoCtx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	info, err := b.stream.Info(infoCtx)
+	if err != nil {
+		return listing{}, err
+	}
+	l := listing{created: info.Created}
+	if info.State.Msgs == 0 {
+		l.at = schema.Revision(info.State.LastSeq)
+		return l, nil
+	}
+	l.entries, err = b.consume(ctx, schema.Revision(info.State.LastSeq))
+	if err != nil && ctx.Err() == nil {
+		b.o.Log.Debug("no consumer for a snapshot, reading key by key", "err", err)
+		l.entries, err = b.walk(ctx)
+	}
+	for _, e := range l.entries {
+		l.at = max(l.at, e.rev)
+	}
+	return l, err
+}
+
+// consume lists by an ephemeral consumer. The listing is complete when nothing is pending behind
+// its last message and that reaches at least to least.
+func (b *Bucket) consume(ctx context.Context, least schema.Revision) ([]entry, error) {
+	sub, err := b.nc.SubscribeSync(b.nc.NewInbox())
+	if err != nil {
+		return nil, err
+	}
+	defer sub.Unsubscribe()
+	createCtx, cancel := context.WithTimeout(ctx, createWait)
+	defer cancel()
+	c, err := b.stream.CreatePushConsumer(createCtx, jetstream.ConsumerConfig{
+		DeliverSubject:    sub.Subject,
+		DeliverPolicy:     jetstream.DeliverLastPerSubjectPolicy,
+		FilterSubject:     b.o.Prefix.BucketSubjects(),
+		AckPolicy:         jetstream.AckNonePolicy,
+		MemoryStorage:     true,
+		Replicas:          1,
+		InactiveThreshold: 5 * time.Second,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer b.dropConsumer(ctx, c.CachedInfo().Name)
+	return b.drain(ctx, sub, least)
+}
+
+func (b *Bucket) dropConsumer(ctx context.Context, name string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepWait)
+	defer cancel()
+	if err := b.stream.DeleteConsumer(ctx, name); err != nil { // it ends by itself after 5 s
+		b.o.Log.Debug("snapshot's consumer not deleted", "err", err)
+	}
+}
+
+func (b *Bucket) drain(ctx context.Context, sub *nats.Subscription, least schema.Revision) ([]entry, error) {
+	var out []entry
+	for next := uint64(1); ; next++ {
+		stepCtx, cancel := context.WithTimeout(ctx, stepWait)
+		m, err := sub.NextMsgWithContext(stepCtx)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return nil, err
+		}
+		if meta.Sequence.Consumer != next {
+			return nil, errIncomplete
+		}
+		out = append(out, entry{
+			key: b.keyOf(m.Subject), rev: schema.Revision(meta.Sequence.Stream),
+			marker: isMarker(m.Header), data: m.Data, at: meta.Timestamp,
+		})
+		if meta.NumPending == 0 {
+			if schema.Revision(meta.Sequence.Stream) < least {
+				return nil, errIncomplete
+			}
+			return out, nil
+		}
+	}
+}
+
+// walk lists by one read of the leader after the other. A key written meanwhile moves ahead of the
+// walk, and is met there.
+func (b *Bucket) walk(ctx context.Context) ([]entry, error) {
+	at := map[string]int{}
+	var out []entry
+	for seq := uint64(1); ; {
+		stepCtx, cancel := context.WithTimeout(ctx, readTimeout)
+		m, err := b.stream.GetMsg(stepCtx, seq, jetstream.WithGetMsgSubject(b.o.Prefix.BucketSubjects()))
+		cancel()
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		e := b.entryOf(m)
+		if i, ok := at[e.key]; ok {
+			out[i] = e
+		} else {
+			at[e.key] = len(out)
+			out = append(out, e)
+		}
+		seq = m.Sequence + 1
+	}
+}

@@ -1,0 +1,168 @@
+package lease
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+	"github.com/rollcall-mesh/rollcall/subjects"
+)
+
+// table is what the bucket says, as far as heard. It is pure: now is passed in, and what changed
+// comes out.
+type table struct {
+	config  schema.Config
+	members map[Role]map[schema.NodeID]*member
+	slots   [schema.Slots]slot
+
+	// highest is the highest fence ever seen of each slot, from keys and from messages. It never
+	// falls, also when a server has lost revisions or the bucket is another.
+	highest [schema.Slots]schema.Revision
+	top     schema.Revision // the highest revision ever seen of any key
+
+	created time.Time // the stream's creation, by the last snapshot: another one is another bucket
+	seen    progress
+}
+
+func newTable(c schema.Config) *table {
+	return &table{
+		config:  c,
+		members: map[Role]map[schema.NodeID]*member{Authority: {}, Gateway: {}},
+	}
+}
+
+// slot is a slot's key.
+type slot struct {
+	rev     schema.Revision // of what is held here; 0 = never seen
+	owner   schema.Process
+	present bool // the key stands, and its value is one
+	owned   bool // present, and the owner is not known to be gone
+}
+
+// Change is one thing that a View has learnt. Exactly one field is set.
+type Change struct {
+	Slot    *SlotChange
+	Process *ProcessChange
+	Config  *schema.Config
+}
+
+// SlotChange says that View.Target of a slot gives something else than before.
+type SlotChange struct {
+	Target schema.Target // Slot always; the rest as the key says, also when not owned
+	Owned  bool
+}
+
+// ProcessChange says that a life of a process came, changed its state, or ended. Renewals that
+// change no state are not told.
+type ProcessChange struct {
+	Role     Role
+	Process  schema.Process
+	Standing Standing
+	Value    schema.ProcessValue // as the key last said
+}
+
+// put takes what a key says now. A revision below the one held is old news, unless force says that
+// the bucket itself went back.
+func (t *table) put(e entry, now time.Time, force bool) []Change {
+	t.top = max(t.top, e.rev)
+	kind, name := subjects.ParseKey(e.key)
+	switch {
+	case e.key == subjects.ConfigKey:
+		return t.putConfig(e)
+	case kind == subjects.SlotKeys:
+		return t.putSlot(e, now, force)
+	case kind == subjects.AuthorityKeys || kind == subjects.GatewayKeys:
+		return t.putMember(Role(kind), schema.NodeID(name), e, now, force)
+	}
+	return nil
+}
+
+// putConfig takes what running processes follow: policy and limits. Slots and format never change,
+// and a process keeps the times with which it started.
+func (t *table) putConfig(e entry) []Change {
+	c, err := decodeConfig(e)
+	if e.marker || err != nil || c.Check() != nil {
+		return nil
+	}
+	next := t.config
+	next.Policy, next.MaxSessions = c.Policy, c.MaxSessions
+	if next == t.config {
+		return nil
+	}
+	t.config = next
+	return []Change{{Config: &next}}
+}
+
+func (t *table) putSlot(e entry, now time.Time, force bool) []Change {
+	s, ok := subjects.ParseSlotKey(e.key)
+	if !ok || e.rev <= t.slots[s].rev && !force {
+		return nil
+	}
+	owner, present := slotOwner(e)
+	if present {
+		t.highest[s] = max(t.highest[s], e.rev)
+		t.expect(owner, now)
+	}
+	return t.setSlot(s, slot{rev: e.rev, owner: owner, present: present})
+}
+
+// setSlot is the one place where a slot changes.
+func (t *table) setSlot(s schema.Slot, next slot) []Change {
+	next.owned = next.present && !t.ownerGone(next)
+	before := t.slots[s]
+	t.slots[s] = next
+	if before.owned == next.owned && before.rev == next.rev {
+		return nil
+	}
+	return []Change{{Slot: &SlotChange{Target: t.target(s), Owned: next.owned}}}
+}
+
+func (t *table) target(s schema.Slot) schema.Target {
+	return schema.Target{Slot: s, Fence: t.slots[s].rev, Authority: t.slots[s].owner}
+}
+
+// ownerGone reports whether a slot's owner is known to be gone. A process takes its key before it
+// claims, so another boot written after the claim is a later one.
+func (t *table) ownerGone(s slot) bool {
+	m := t.members[Authority][s.owner.Node]
+	if m == nil {
+		return false
+	}
+	switch m.standing(s.owner.Boot) {
+	case Gone:
+		return true
+	case Living:
+		return false
+	}
+	return m.state != absent && m.rev > s.rev
+}
+
+// dropSlot notes that a slot's key is not in the bucket.
+func (t *table) dropSlot(s schema.Slot) []Change {
+	if t.slots[s].rev == 0 {
+		return nil
+	}
+	return t.setSlot(s, slot{})
+}
+
+// judgeSlots computes again which slots of a node are owned.
+func (t *table) judgeSlots(n schema.NodeID) []Change {
+	var changes []Change
+	for i := range t.slots {
+		if t.slots[i].present && t.slots[i].owner.Node == n {
+			changes = append(changes, t.setSlot(schema.Slot(i), t.slots[i])...)
+		}
+	}
+	return changes
+}
+
+// sorted gives a role's members by name.
+func (t *table) sorted(r Role) []*member {
+	out := make([]*member, 0, len(t.members[r]))
+	for _, m := range t.members[r] {
+		out = append(out, m)
+	}
+	slices.SortFunc(out, func(a, b *member) int { return cmp.Compare(a.node, b.node) })
+	return out
+}

@@ -1,0 +1,187 @@
+package lease
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// View is what the bucket says, as far as heard: hints to act on, while only a compare-and-swap
+// decides. Run keeps it; everything else may be called from any goroutine.
+type View struct {
+	// static
+	b     *Bucket
+	log   *slog.Logger
+	ready chan struct{} // closed by Run after the first snapshot
+
+	inbox   chan update     // what Run is to take into the table; unbuffered, senders wait for it
+	stale   chan struct{}   // a snapshot is wanted; one place: a second wish changes nothing
+	refresh chan chan error // callers of Refresh, who wait
+
+	mu sync.RWMutex // guards table; Run alone writes, but for Saw
+	t  *table
+
+	subsMu sync.Mutex
+	subs   []*func(Change)
+
+	reads flights
+}
+
+// update is a change of the table by Run's goroutine; done is closed when it is made and told.
+type update struct {
+	apply func(t *table, now time.Time) []Change
+	done  chan struct{}
+}
+
+// NewView makes a view that knows nothing yet. log may be nil.
+func NewView(b *Bucket, log *slog.Logger) *View {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &View{
+		b: b, log: log, t: newTable(b.Config()),
+		ready:   make(chan struct{}),
+		inbox:   make(chan update),
+		stale:   make(chan struct{}, 1),
+		refresh: make(chan chan error),
+		reads:   flights{of: map[string]*flight{}},
+	}
+}
+
+// Ready is closed after the first snapshot.
+func (v *View) Ready() <-chan struct{} { return v.ready }
+
+// Config is the mesh's settings: policy and limits follow the bucket, the rest is as it was at
+// Open.
+func (v *View) Config() schema.Config {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.t.config
+}
+
+// Target gives who serves a slot by the slot's key; false when there is no key, or its owner is
+// known to be gone.
+func (v *View) Target(s schema.Slot) (schema.Target, bool) {
+	t, _, ok := v.Address(s)
+	return t, ok
+}
+
+// Address gives a slot's target and the highest fence seen of it in one step, as requests carry
+// them. The highest is above the target's own when a message has told of a later owner.
+func (v *View) Address(s schema.Slot) (t schema.Target, highest schema.Revision, ok bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.t.target(s), v.t.highest[s], v.t.slots[s].owned
+}
+
+// Key gives what a slot's key says, whether or not its owner lives; 0 and nobody where there is no
+// such key. Its revision is what a claim must name.
+func (v *View) Key(s schema.Slot) (schema.Revision, schema.Process) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.t.slots[s].rev, v.t.slots[s].owner
+}
+
+// Highest is the highest fence ever seen of a slot, from its key and from messages.
+func (v *View) Highest(s schema.Slot) schema.Revision {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.t.highest[s]
+}
+
+// farAhead bounds fences believed from messages: bucket revisions begin at the unix milliseconds
+// of its creation, and one ten years ahead of the clock is no revision.
+const farAhead = 10 * 365 * 24 * time.Hour
+
+// Saw takes a fence that a message named. One more than ten years above the unix milliseconds is
+// not believed.
+func (v *View) Saw(s schema.Slot, fence schema.Revision) {
+	if v.Highest(s) >= fence || fence > schema.Revision(time.Now().Add(farAhead).UnixMilli()) {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.t.highest[s] = max(v.t.highest[s], fence)
+}
+
+// Standing tells what is known of one life of a process.
+func (v *View) Standing(r Role, p schema.Process) Standing {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if m := v.t.members[r][p.Node]; m != nil {
+		return m.standing(p.Boot)
+	}
+	return Unseen
+}
+
+// Members gives the processes of a role whose keys have a value, dead ones too, by name.
+func (v *View) Members(r Role) []Member {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	now := time.Now()
+	var out []Member
+	for _, m := range v.t.sorted(r) {
+		if m.state == written {
+			out = append(out, Member{
+				Role: r, Process: schema.Process{Node: m.node, Boot: m.value.Boot}, Value: m.value,
+				Revision: m.rev, Quiet: v.b.reach.quiet(m.changed, now),
+			})
+		}
+	}
+	return out
+}
+
+// Revision is the highest revision up to which every change of the bucket has been heard; 0 before
+// the first snapshot. A gateway puts it into its key's Since while it has no socket: it must read
+// it before it sees that it has none.
+func (v *View) Revision() schema.Revision {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.t.seen.head
+}
+
+// Subscribe has f called for each change from now on, one after the other, by Run's goroutine and
+// with no lock held. f must not block: all of the view waits for it; above all it must not call
+// Reread, Judge or Refresh, which wait for Run.
+func (v *View) Subscribe(f func(Change)) (cancel func()) {
+	v.subsMu.Lock()
+	defer v.subsMu.Unlock()
+	v.subs = append(v.subs[:len(v.subs):len(v.subs)], &f)
+	return func() { v.unsubscribe(&f) }
+}
+
+func (v *View) unsubscribe(f *func(Change)) {
+	v.subsMu.Lock()
+	defer v.subsMu.Unlock()
+	kept := make([]*func(Change), 0, len(v.subs))
+	for _, s := range v.subs {
+		if s != f {
+			kept = append(kept, s)
+		}
+	}
+	v.subs = kept
+}
+
+func (v *View) tell(changes []Change) {
+	v.subsMu.Lock()
+	subs := v.subs
+	v.subsMu.Unlock()
+	for _, c := range changes {
+		for _, f := range subs {
+			(*f)(c)
+		}
+	}
+}
+
+// highestRevision is above all revisions ever seen, of keys and in messages.
+func (v *View) highestRevision() schema.Revision {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	top := v.t.top
+	for _, fence := range v.t.highest {
+		top = max(top, fence)
+	}
+	return top
+}
