@@ -29,6 +29,7 @@ type Config struct {
 type owners interface {
 	Ready() <-chan struct{}
 	Target(schema.Slot) (schema.Target, bool)
+	Address(schema.Slot) (owner schema.Target, highest schema.Revision, owned bool)
 	Highest(schema.Slot) schema.Revision
 	Saw(schema.Slot, schema.Revision)
 	Standing(lease.Role, schema.Process) lease.Standing

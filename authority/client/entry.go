@@ -110,6 +110,9 @@ func (c *Client) toOwner(ctx context.Context, t schema.Target, op subjects.SlotO
 	if op == subjects.Register || op == subjects.Commit {
 		try = tryShort
 	}
+	if err := c.overtaken(t); err != nil {
+		return err
+	}
 	c.learn(t)
 	err := patiently(ctx, func() bool { return c.young(t) }, func() error {
 		return c.exchange(ctx, subject, try, req, answer)

@@ -68,6 +68,16 @@ func (c *Client) young(t schema.Target) bool {
 	return n.fence == t.Fence && time.Since(n.since) < youngFor
 }
 
+// overtaken says whether a target is known to be deposed: no answer of it would count, so it is
+// not asked. A higher fence alone is no reason: where the key still names t, asking makes it rise.
+func (c *Client) overtaken(t schema.Target) error {
+	now, highest, owned := c.view.Address(t.Slot)
+	if owned && highest > t.Fence && now.Differs(t) != "" {
+		return fmt.Errorf("%w: %s, where %s is asked", schema.ErrStale, now, t)
+	}
+	return nil
+}
+
 // accept decides whether an answer counts. It does when it says so, comes from the very target
 // asked, and no higher fence of the slot is known.
 func (c *Client) accept(t schema.Target, h *schema.AnswerHead) error {

@@ -1,0 +1,189 @@
+package schema
+
+import "encoding/json"
+
+// Bounds of one call of the service.
+const (
+	MaxCallUIDs = 1000
+	MaxAwaitMS  = 30_000
+)
+
+// LookupCall is the request of presence.lookup.
+type LookupCall struct {
+	UIDs    []UID `json:"uids"`
+	AwaitMS int64 `json:"await_ms,omitempty"` // wait so long, in all, for slots that are rebuilding
+}
+
+// LookupReply is its answer; results align with the uids asked.
+type LookupReply struct {
+	Results []UserReply `json:"results"`
+	Next    int         `json:"next,omitempty"` // index of the first uid not answered; 0: none
+}
+
+// UserReply is what is known of one uid.
+type UserReply struct {
+	UID     UID          `json:"uid"`
+	State   UserState    `json:"state"`
+	Partial bool         `json:"partial"`         // answered while rebuilding: there may be more routes
+	Suspect bool         `json:"suspect"`         // by an authority that has no proof of its lease
+	Why     string       `json:"why"`             // of an unknown state: rebuilding, unowned or unreachable
+	Stamp   *Stamp       `json:"stamp,omitempty"` // missing where nobody answered
+	Routes  []RouteReply `json:"routes"`
+}
+
+// RouteReply is one route of a user. Ages are in milliseconds.
+type RouteReply struct {
+	Node        NodeID    `json:"node"`
+	Boot        BootID    `json:"boot"`
+	Session     SessionID `json:"session"`
+	Listener    Listener  `json:"listener"`
+	Device      DeviceID  `json:"device"`
+	Flag        Flag      `json:"flag"`
+	Level       string    `json:"level"`
+	ConnectedMS int64     `json:"connected_ms"`
+	ActiveMS    int64     `json:"active_ms"`
+	TTLMS       int64     `json:"ttl_ms"`
+	Order       Order     `json:"order"`
+}
+
+// NewRouteReply gives a route as the service shows it.
+func NewRouteReply(r *Route) RouteReply {
+	return RouteReply{
+		Node: r.Owner.Node, Boot: r.Owner.Boot, Session: r.Session.Outside(r.Owner.Boot),
+		Listener: r.Listener, Device: r.Device, Flag: r.Flag, Level: r.Level.String(),
+		ConnectedMS: r.Age.Milliseconds(), ActiveMS: r.Idle.Milliseconds(), TTLMS: r.TTL.Milliseconds(),
+		Order: r.Order,
+	}
+}
+
+// PushCall is the request of presence.push.
+type PushCall struct {
+	UIDs      []UID           `json:"uids"`
+	Payload   json.RawMessage `json:"payload"`
+	ID        string          `json:"id,omitempty"` // drawn where empty
+	From      UID             `json:"from,omitempty"`
+	Device    DeviceID        `json:"device,omitempty"` // only this device
+	Flag      Flag            `json:"flag,omitempty"`   // only devices of this class
+	Ack       bool            `json:"ack,omitempty"`    // the devices are asked to acknowledge
+	AckWaitMS int64           `json:"ack_wait_ms,omitempty"`
+	Except    *Except         `json:"except,omitempty"`
+	AwaitMS   int64           `json:"await_ms,omitempty"`
+	Fallback  string          `json:"fallback,omitempty"`
+	Report    Report          `json:"report,omitempty"`
+}
+
+// Except names the one session that a push skips: all four fields are those of an Up.
+type Except struct {
+	UID     UID       `json:"uid"`
+	Node    NodeID    `json:"node"`
+	Boot    BootID    `json:"boot"`
+	Session SessionID `json:"session"`
+}
+
+// Report says how much a push answers.
+type Report string
+
+// The reports.
+const (
+	ReportFull      Report = "full" // each uid; also where nothing is said
+	ReportUnreached Report = "unreached"
+	ReportCounts    Report = "counts"
+)
+
+// PushReply is the answer of presence.push in the reports full and unreached.
+type PushReply struct {
+	ID      string        `json:"id"`
+	Results []PushedReply `json:"results"`
+	Next    int           `json:"next,omitempty"` // index of the first uid that was not pushed to; 0: none
+}
+
+// PushCounts is the answer of presence.push in the report counts, in uids.
+type PushCounts struct {
+	ID        string `json:"id"`
+	Reached   int    `json:"reached"`
+	Unreached int    `json:"unreached"`
+	Unknown   int    `json:"unknown"` // may have been reached
+}
+
+// PushedReply is what became of a push for one uid.
+type PushedReply struct {
+	UID     UID           `json:"uid"`
+	Reached bool          `json:"reached"` // at least one route has it
+	State   UserState     `json:"state"`
+	Routes  []RoutePushed `json:"routes"`
+}
+
+// RoutePushed is what became of a push on one route.
+type RoutePushed struct {
+	Node    NodeID     `json:"node"`
+	Session SessionID  `json:"session"`
+	Device  DeviceID   `json:"device"`
+	Result  PushResult `json:"result"`
+}
+
+// KickCall is the request of presence.kick. Without a filter all sessions of the uid go.
+type KickCall struct {
+	UID           UID       `json:"uid"`
+	Device        DeviceID  `json:"device,omitempty"`
+	Flag          Flag      `json:"flag,omitempty"`
+	Session       SessionID `json:"session,omitempty"`
+	TokenID       string    `json:"token_id,omitempty"`
+	Reason        string    `json:"reason,omitempty"` // the close reason that the client sees
+	ExceptSession SessionID `json:"except_session,omitempty"`
+}
+
+// KickReply is its answer: the sessions that the filters meant.
+type KickReply struct {
+	Results []RouteKicked `json:"results"`
+}
+
+// RouteKicked is what became of one session.
+type RouteKicked struct {
+	Node    NodeID     `json:"node"`
+	Session SessionID  `json:"session"`
+	Device  DeviceID   `json:"device"`
+	Result  KickResult `json:"result"`
+}
+
+// KickResult is what became of a session that was to go. The set is closed.
+type KickResult string
+
+// The results of a kick.
+const (
+	KickClosed    KickResult = "closed"
+	KickNoSession KickResult = "no_session" // it was closed before
+	KickOwnerGone KickResult = "owner_gone" // its gateway is gone, and the session with it
+	KickUnknown   KickResult = "unknown"    // nobody answered, or not in time
+)
+
+// ExplainCall is the request of presence.explain; its answer is an Explanation.
+type ExplainCall struct {
+	UID UID `json:"uid"`
+}
+
+// SlotsReply is the answer of presence.slots: every slot, and every process that the bucket names.
+type SlotsReply struct {
+	Slots     []SlotStatus    `json:"slots"`
+	Processes []ProcessStatus `json:"processes"`
+}
+
+// ProcessStatus is one process as its key shows it.
+type ProcessStatus struct {
+	Role      string       `json:"role"` // authority or gateway
+	Node      NodeID       `json:"node"`
+	Boot      BootID       `json:"boot"`
+	State     ProcessState `json:"state"`
+	Version   string       `json:"version,omitempty"`
+	Addresses []string     `json:"addresses,omitempty"`
+	Sessions  int          `json:"sessions,omitempty"`
+	RenewedMS int64        `json:"renewed_ms"` // age of its renewal, as far as heard here
+}
+
+// StatsReply is the answer of presence.stats.
+type StatsReply struct {
+	Users    int         `json:"users"` // online
+	Sessions int         `json:"sessions"`
+	Nodes    []NodeCount `json:"nodes"`
+	// Missing names the authorities that did not answer: their slots are not counted.
+	Missing []NodeID `json:"missing,omitempty"`
+}
