@@ -11,8 +11,9 @@ import (
 // broken or hostile encoding, a wrong kind, a missing field, or a number out of its range.
 var ErrMalformed = errors.New("malformed message")
 
-// maxDepth is how deep the arrays of our own messages nest.
-const maxDepth = 5
+// maxDepth is how deep the arrays of messages may nest: ours are 5 deep, and what a newer process
+// adds may go a little deeper.
+const maxDepth = 8
 
 // Guard checks untrusted msgpack in one pass over its bytes, before anything is decoded or
 // allocated: exactly one value, no deeper than depth, no extension types, each declared length no
@@ -105,11 +106,11 @@ func (g *guard) length(width int) (int, error) {
 	}
 	var wide [4]byte
 	copy(wide[4-width:], b)
-	n := int(binary.BigEndian.Uint32(wide[:]))
-	if n > len(g.rest) {
+	n := binary.BigEndian.Uint32(wide[:])
+	if uint64(n) > uint64(len(g.rest)) {
 		return 0, errLength
 	}
-	return n, nil
+	return int(n), nil
 }
 
 func (g *guard) items(n, depth int) error {
