@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,10 +16,10 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // echo answers on subject "echo" and counts what it got.
-func echo(t *testing.T, s *Server) *int {
+func echo(t *testing.T, s *Server) *atomic.Int64 {
 	nc, _ := s.Dial("echo")
-	n := new(int)
-	_, err := nc.Subscribe("echo", func(m *nats.Msg) { *n++; m.Respond(m.Data) })
+	n := new(atomic.Int64)
+	_, err := nc.Subscribe("echo", func(m *nats.Msg) { n.Add(1); m.Respond(m.Data) })
 	require.NoError(t, err)
 	require.NoError(t, nc.Flush())
 	return n
@@ -57,7 +58,7 @@ func TestFaults(t *testing.T) {
 				require.Equal(t, c.after, took)
 				require.Equal(t, 1, rule.Hits())
 				time.Sleep(2 * time.Second)
-				require.Equal(t, c.got, *got)
+				require.Equal(t, c.got, int(got.Load()))
 				_, err = ask(t, nc)
 				require.NoError(t, err, "the rule is spent")
 			})
@@ -72,11 +73,11 @@ func TestCutHoldsBackAndHealDelivers(t *testing.T) {
 		link.Cut()
 		_, err := ask(t, nc)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Zero(t, *got)
+		require.Zero(t, got.Load())
 		link.Heal()
 		_, err = ask(t, nc)
 		require.NoError(t, err)
-		require.Equal(t, 2, *got, "what was written before the heal arrived too")
+		require.EqualValues(t, 2, got.Load(), "what was written before the heal arrived too")
 	})
 }
 
