@@ -1,0 +1,512 @@
+/**
+ * Client of rollcall's WebSocket protocol (subprotocol rollcall.v1.json), for browsers and Node,
+ * without dependencies. It keeps one session of one device alive across lost connections.
+ *
+ *     import { Client } from "./rollcall.js";
+ *     const client = new Client({
+ *       url: "ws://127.0.0.1:8080/ws",
+ *       token: () => fetchToken(),
+ *       onMessage: (m) => console.log(m.from, m.payload),
+ *     });
+ *     client.start();
+ *     const reply = await client.send({ to: "bob", text: "hi" });
+ *
+ *                   token
+ *     start() --> connecting --hello, connected--> connected --close code--> waiting | stopped
+ *                     ^                                                         |
+ *                     +-------------- backoff with full jitter -----------------+
+ *
+ * What a client promises:
+ *  - a message (from, id) reaches onMessage once, as far as the last 1,000 tell; its ack goes out
+ *    after onMessage has returned; nothing lost with a connection is replayed
+ *  - the close code alone decides: reconnect, get a new token and reconnect, or stop
+ *  - after 25 s (or 5/6 heartbeat) without a frame of its own it sends ping; after two heartbeats
+ *    without a frame from the gateway it sends ping, and reconnects 5 s later
+ *  - what is watched is watched again after a reconnect
+ *  - a request is written at most once; when its connection ends first it fails with code "lost"
+ *    and may or may not have been done
+ */
+
+export const SUBPROTOCOL = "rollcall.v1.json";
+
+const CONNECT_TIMEOUT = 15_000;
+const PROBE_GRACE = 5_000;
+const KEEPALIVE_MOST = 25_000;
+const STABLE_AFTER = 10_000;
+const RETRY_AFTER_MOST = 300_000;
+const HEARTBEAT_DEFAULT = 30_000;
+const SEEN_SIZE = 1000;
+
+/**
+ * What a client does after a close.
+ * @typedef {"reconnect" | "new_token" | "stop"} Action
+ */
+
+/**
+ * The table of close codes.
+ * @type {Readonly<Record<number, {meaning: string, action: Action}>>}
+ */
+export const CLOSE_CODES = Object.freeze({
+  1000: { meaning: "bye", action: "stop" },
+  1001: { meaning: "gateway is going away", action: "reconnect" },
+  1002: { meaning: "websocket protocol error", action: "stop" },
+  1003: { meaning: "wrong frame kind for the subprotocol", action: "stop" },
+  1005: { meaning: "closed without a code", action: "reconnect" },
+  1006: { meaning: "connection lost", action: "reconnect" },
+  1007: { meaning: "text is not UTF-8", action: "stop" },
+  1008: { meaning: "against the gateway's policy", action: "stop" },
+  1009: { meaning: "frame is too big", action: "stop" },
+  1011: { meaning: "internal error of the gateway", action: "reconnect" },
+  1012: { meaning: "gateway restarts", action: "reconnect" },
+  1013: { meaning: "gateway cannot serve this now", action: "reconnect" },
+  3001: { meaning: "hello came too late", action: "reconnect" },
+  3002: { meaning: "heartbeat missed", action: "reconnect" },
+  3004: { meaning: "client reads too slowly", action: "reconnect" },
+  3005: { meaning: "token expired", action: "new_token" },
+  3006: { meaning: "gateway has lost the mesh", action: "reconnect" },
+  3007: { meaning: "too many frames", action: "reconnect" },
+  3500: { meaning: "token refused", action: "stop" },
+  3501: { meaning: "frame breaks the rules", action: "stop" },
+  3502: { meaning: "kicked by another login", action: "stop" },
+  3503: { meaning: "replaced by the same device", action: "stop" },
+  3504: { meaning: "refused by policy", action: "stop" },
+  3505: { meaning: "removed by an operator or revoked", action: "stop" },
+});
+
+/**
+ * Says what a close code means and asks for. Of codes unknown to this version, 3500 to 3999 are
+ * terminal and all others are worth another try.
+ * @param {number} code
+ * @returns {{meaning: string, action: Action}}
+ */
+export function closeMeaning(code) {
+  const terminal = code >= 3500 && code <= 3999;
+  return CLOSE_CODES[code] ?? { meaning: "unknown to this version", action: terminal ? "stop" : "reconnect" };
+}
+
+/**
+ * The longest wait before a connection, in ms; the wait itself is drawn from 0 to it (full jitter).
+ * @param {number} attempt connections in a row, before this one, that did not last
+ * @param {number} [least]
+ * @param {number} [most]
+ */
+export function backoffCeiling(attempt, least = 500, most = 30_000) {
+  return Math.min(most, least * 2 ** attempt);
+}
+
+/**
+ * Why a request failed. `code` is one of the protocol's error codes, or of this side:
+ * "not_connected", "lost" (the connection ended before the answer).
+ */
+export class RollcallError extends Error {
+  /**
+   * @param {string} code
+   * @param {string} [message]
+   * @param {{retryable?: boolean, retryAfterMs?: number}} [hints]
+   */
+  constructor(code, message, { retryable = false, retryAfterMs = 0 } = {}) {
+    super(message || code);
+    this.name = "RollcallError";
+    this.code = code;
+    this.retryable = retryable;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/**
+ * What the gateway said when it accepted the login: the fields of its `connected` frame.
+ * @typedef {object} Session
+ * @property {string} session
+ * @property {string} node
+ * @property {string} boot
+ * @property {string} uid
+ * @property {string} [device]
+ * @property {string} [flag]
+ * @property {"master" | "slave"} [level]
+ * @property {number} [heartbeat_ms]
+ * @property {number} [expires_at] unix seconds
+ * @property {number} [max_bytes] the largest frame that the gateway takes
+ */
+
+/**
+ * One change of the connection. `code`, `meaning`, `reason` and `action` say why a connection
+ * ended; `delayMs` how long until the next attempt.
+ * @typedef {object} State
+ * @property {"connecting" | "connected" | "waiting" | "stopped"} phase
+ * @property {Session} [session]
+ * @property {number} [delayMs]
+ * @property {number} [code]
+ * @property {string} [meaning]
+ * @property {string} [reason]
+ * @property {Action} [action]
+ */
+
+/**
+ * @typedef {object} Message
+ * @property {string} id
+ * @property {string} from
+ * @property {any} payload
+ */
+
+/**
+ * @typedef {object} User
+ * @property {string} uid
+ * @property {"online" | "offline" | "unknown"} state
+ * @property {{device?: string, flag?: string, level?: string}[]} [devices]
+ * @property {string} [reason]
+ * @property {[number, number]} [stamp]
+ */
+
+/**
+ * @typedef {object} Options
+ * @property {string} url such as ws://127.0.0.1:8080/ws
+ * @property {string | (() => string | Promise<string>)} token asked for before the first
+ *   connection and after each close with 3005; what it throws is tried again with backoff
+ * @property {string} [device]
+ * @property {string} [flag] default: the gateway's
+ * @property {"master" | "slave"} [level] default: slave
+ * @property {string} [resume] this client's session before a restart of the program
+ * @property {string} [name] name/version of the program, for people
+ * @property {(message: Message) => void} [onMessage]
+ * @property {(users: User[]) => void} [onPresence]
+ * @property {(state: State) => void} [onState]
+ * @property {number} [backoffLeastMs] default 500
+ * @property {number} [backoffMostMs] default 30,000
+ * @property {typeof globalThis.WebSocket} [WebSocket] default: the global one
+ * @property {() => number} [random] 0 to 1, for jitter
+ */
+
+/** Keeps one session alive between start() and stop(). */
+export class Client {
+  /** @type {Options} */
+  #options;
+  #WebSocket;
+  #phase = /** @type {State["phase"]} */ ("stopped");
+
+  /** @type {Connection | null} the connection of the moment, from dialling to its end */
+  #connection = null;
+  /** @type {string | undefined} kept until it has expired */
+  #token;
+  /** @type {string | undefined} the last session's name */
+  #resume;
+  #turn = 0; // grows with start and stop: what began in another turn is void
+  #attempt = 0; // connections in a row that did not last
+  #nextId = 1;
+  #timer = /** @type {any} */ (undefined); // of the next attempt
+
+  #seen = new Set(); // of the last messages, oldest first
+  #watched = new Set();
+
+  /** @param {Options} options */
+  constructor(options) {
+    if (!options.url) throw new TypeError("url is needed");
+    if (options.token === undefined) throw new TypeError("token is needed");
+    this.#WebSocket = options.WebSocket ?? globalThis.WebSocket;
+    if (!this.#WebSocket) throw new TypeError("no global WebSocket here: pass one as option");
+    this.#options = options;
+    this.#resume = options.resume;
+  }
+
+  /** Connects, and reconnects until stop() or a close code that says stop. */
+  start() {
+    if (this.#phase !== "stopped") return;
+    this.#attempt = 0;
+    this.#connect(++this.#turn);
+  }
+
+  /** Says goodbye. Requests without an answer fail with "lost". */
+  stop() {
+    if (this.#phase === "stopped") return;
+    this.#turn++;
+    clearTimeout(this.#timer);
+    this.#connection?.end(1000, "bye");
+    this.#connection = null;
+    this.#report({ phase: "stopped" });
+  }
+
+  get phase() {
+    return this.#phase;
+  }
+
+  /** @returns {Session | null} the session of the moment */
+  get session() {
+    return this.#connection?.session ?? null;
+  }
+
+  /**
+   * Hands a JSON value to the backend and gives the backend's answer.
+   * @param {any} payload
+   * @param {{timeoutMs?: number}} [options] default 30 s
+   * @returns {Promise<any>}
+   */
+  async send(payload, { timeoutMs = 30_000 } = {}) {
+    const frame = { type: "send", payload: payload === undefined ? null : payload };
+    return (await this.#request(frame, timeoutMs)).reply;
+  }
+
+  /**
+   * Asks for the presence of uids, now and after each reconnect, until unwatch; onPresence gets
+   * it. Without a connection it only takes note.
+   * @param {string[]} uids
+   */
+  async watch(uids) {
+    const added = uids.filter((uid) => !this.#watched.has(uid));
+    added.forEach((uid) => this.#watched.add(uid));
+    if (!this.session || uids.length === 0) return;
+    try {
+      await this.#request({ type: "watch", uids });
+    } catch (error) {
+      if (error.code === "lost") return; // the next session begins with it
+      added.forEach((uid) => this.#watched.delete(uid));
+      throw error;
+    }
+  }
+
+  /**
+   * Ends the watch of uids.
+   * @param {string[]} uids
+   */
+  async unwatch(uids) {
+    uids.forEach((uid) => this.#watched.delete(uid));
+    if (this.session && uids.length > 0) await this.#request({ type: "unwatch", uids });
+  }
+
+  async #request(frame, timeoutMs = 30_000) {
+    if (!this.session) throw new RollcallError("not_connected");
+    return this.#connection.request({ ...frame, id: this.#id() }, timeoutMs);
+  }
+
+  #id() {
+    return `c${this.#nextId++}`;
+  }
+
+  async #connect(turn) {
+    this.#report({ phase: "connecting" });
+    try {
+      const { token } = this.#options;
+      this.#token ??= typeof token === "function" ? await token() : token;
+    } catch (error) {
+      if (turn === this.#turn) this.#retry({ code: 1006, reason: `no token: ${error?.message ?? error}` });
+      return;
+    }
+    if (turn !== this.#turn) return;
+    try {
+      this.#connection = new Connection(new this.#WebSocket(this.#options.url, [SUBPROTOCOL]), this.#hello(), {
+        connected: (session, first) => this.#connected(session, first),
+        message: (frame) => this.#message(frame),
+        presence: (users) => this.#call(this.#options.onPresence, users),
+        stable: () => (this.#attempt = 0),
+        lost: (code, reason, retryAfterMs) => this.#lost(code, reason, retryAfterMs),
+      });
+    } catch (error) {
+      this.#report({ phase: "stopped", code: 1006, reason: String(error?.message ?? error), action: "stop" });
+    }
+  }
+
+  #hello() {
+    const { device, flag, level, name = "rollcall-js" } = this.#options;
+    return { type: "hello", token: this.#token, device, flag, level, resume: this.#resume, client: name };
+  }
+
+  /** @param {boolean} first false where the gateway has changed its boot under the same socket */
+  #connected(session, first) {
+    this.#resume = session.session;
+    if (first && this.#watched.size > 0) {
+      this.#connection.write({ type: "watch", id: this.#id(), uids: [...this.#watched] });
+    }
+    this.#report({ phase: "connected", session });
+  }
+
+  #message({ id, from, payload, ack }) {
+    if (this.#isNew(from, id)) this.#call(this.#options.onMessage, { id, from, payload });
+    if (ack) this.#connection?.write({ type: "ack", acks: [ack] });
+  }
+
+  /** A message without an id cannot be told from others and counts as new. */
+  #isNew(from, id) {
+    if (!id) return true;
+    const key = `${from}\u0000${id}`; // a uid holds no control characters
+    if (this.#seen.has(key)) return false;
+    this.#seen.add(key);
+    if (this.#seen.size > SEEN_SIZE) this.#seen.delete(this.#seen.values().next().value);
+    return true;
+  }
+
+  #lost(code, reason, retryAfterMs) {
+    this.#connection = null;
+    const { action } = closeMeaning(code);
+    if (action === "stop") {
+      this.#turn++;
+      this.#report({ phase: "stopped", code, reason, action });
+      return;
+    }
+    if (action === "new_token") this.#token = undefined;
+    this.#retry({ code, reason, action, retryAfterMs });
+  }
+
+  #retry({ code, reason, action = "reconnect", retryAfterMs = 0 }) {
+    const { backoffLeastMs, backoffMostMs, random = Math.random } = this.#options;
+    const jitter = random() * backoffCeiling(this.#attempt++, backoffLeastMs, backoffMostMs);
+    const delayMs = Math.round(Math.min(retryAfterMs, RETRY_AFTER_MOST) + jitter);
+    const turn = this.#turn;
+    this.#timer = setTimeout(() => this.#connect(turn), delayMs);
+    this.#report({ phase: "waiting", delayMs, code, reason, action });
+  }
+
+  #report(state) {
+    this.#phase = state.phase;
+    if (state.code) state.meaning = closeMeaning(state.code).meaning;
+    this.#call(this.#options.onState, state);
+  }
+
+  /** An error of the application's callback is reported as uncaught, and costs nothing else. */
+  #call(callback, argument) {
+    try {
+      callback?.(argument);
+    } catch (error) {
+      queueMicrotask(() => {
+        throw error;
+      });
+    }
+  }
+}
+
+/**
+ * One WebSocket from dialling to its end: hello, heartbeat, answers by id. It reports its end once.
+ */
+class Connection {
+  /** @type {Session | null} */
+  session = null;
+
+  #socket;
+  #owner;
+  #waiting = new Map(); // requests without an answer, by id
+  #hint = /** @type {any} */ ({}); // the error frame that announced a close
+  #timers = { connect: undefined, stable: undefined, silence: undefined, keepalive: undefined };
+
+  constructor(socket, hello, owner) {
+    this.#socket = socket;
+    this.#owner = owner;
+    this.#arm("connect", CONNECT_TIMEOUT, () => this.#giveUp(1006, "no answer in time"));
+    socket.onopen = () => socket.send(JSON.stringify(hello));
+    socket.onmessage = (event) => this.#receive(event.data);
+    socket.onclose = (event) => this.#closed(event.code, event.reason);
+    socket.onerror = () => {}; // a close follows and says more
+  }
+
+  /** Ends the connection from this side, without a report. */
+  end(code, reason) {
+    for (const name of Object.keys(this.#timers)) clearTimeout(this.#timers[name]);
+    const socket = this.#socket;
+    socket.onopen = socket.onmessage = socket.onclose = null;
+    socket.close(code, reason);
+    this.session = null;
+    for (const { reject } of this.#waiting.values()) reject(new RollcallError("lost"));
+    this.#waiting.clear();
+  }
+
+  /** Writes a frame that nobody waits for. */
+  write(frame) {
+    if (this.#socket.readyState !== 1) return; // closing: its end is on the way
+    this.#socket.send(JSON.stringify(frame));
+    this.#keepAlive();
+  }
+
+  /** Writes a frame and gives the answer with its id. */
+  request(frame, timeoutMs) {
+    const bytes = new TextEncoder().encode(JSON.stringify(frame)).length;
+    const most = this.session.max_bytes;
+    if (most && bytes > most) {
+      return Promise.reject(new RollcallError("too_large", `frame of ${bytes} bytes, the gateway takes ${most}`));
+    }
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#waiting.delete(frame.id);
+        reject(new RollcallError("timeout", `no answer in ${timeoutMs} ms`, { retryable: true }));
+      }, timeoutMs);
+      const settle = (how) => (value) => {
+        clearTimeout(timer);
+        how(value);
+      };
+      this.#waiting.set(frame.id, { resolve: settle(resolve), reject: settle(reject) });
+      this.write(frame);
+    });
+  }
+
+  get #heartbeat() {
+    return this.session?.heartbeat_ms || HEARTBEAT_DEFAULT;
+  }
+
+  #keepAlive() {
+    this.#arm("keepalive", Math.min(KEEPALIVE_MOST, (this.#heartbeat * 5) / 6), () => this.write({ type: "ping" }));
+  }
+
+  #arm(name, ms, act) {
+    clearTimeout(this.#timers[name]);
+    this.#timers[name] = setTimeout(act, ms);
+  }
+
+  #receive(text) {
+    let frame;
+    try {
+      frame = JSON.parse(text);
+    } catch {
+      return; // cannot be read: costs nothing else
+    }
+    if (frame === null || typeof frame !== "object") return;
+    if (frame.type === "connected") this.#connected(frame);
+    if (this.session) this.#arm("silence", 2 * this.#heartbeat, () => this.#probe());
+    switch (frame.type) {
+      case "recv":
+        return this.#owner.message(frame);
+      case "presence":
+        return this.#owner.presence(frame.users ?? []);
+      case "error":
+        if (frame.close || !this.session) this.#hint = frame;
+        return this.#answer(frame);
+      case "sent":
+      case "ok":
+      case "refreshed":
+        return this.#answer(frame);
+    }
+  }
+
+  #connected({ type, ...session }) {
+    const first = !this.session;
+    this.session = session;
+    if (first) {
+      clearTimeout(this.#timers.connect);
+      this.#arm("stable", STABLE_AFTER, () => this.#owner.stable());
+      this.#keepAlive();
+    }
+    this.#owner.connected(session, first);
+  }
+
+  #answer(frame) {
+    const waiter = this.#waiting.get(frame.id);
+    if (!waiter) return;
+    this.#waiting.delete(frame.id);
+    if (frame.type !== "error") return waiter.resolve(frame);
+    waiter.reject(
+      new RollcallError(frame.code, frame.message, { retryable: frame.retryable, retryAfterMs: frame.retry_after_ms }),
+    );
+  }
+
+  /** Two heartbeats of silence: asks once more. */
+  #probe() {
+    this.write({ type: "ping" });
+    this.#arm("silence", PROBE_GRACE, () => this.#giveUp(3002, "nothing from the gateway"));
+  }
+
+  #giveUp(code, reason) {
+    this.end();
+    this.#owner.lost(code, reason, this.#hint.retry_after_ms ?? 0);
+  }
+
+  #closed(code, reason) {
+    const hint = this.#hint;
+    if (code === 1006 && hint.close) [code, reason] = [hint.close, hint.message]; // the close frame was lost
+    this.end();
+    this.#owner.lost(code, reason ?? "", hint.retry_after_ms ?? 0);
+  }
+}

@@ -1,0 +1,399 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { CLOSE_CODES, Client, RollcallError, backoffCeiling, closeMeaning } from "./rollcall.js";
+
+/** A WebSocket played by the test. */
+class FakeWebSocket {
+  static all = [];
+  sent = [];
+  readyState = 0;
+  constructor(url, protocols) {
+    Object.assign(this, { url, protocols });
+    FakeWebSocket.all.push(this);
+  }
+  send(text) {
+    this.sent.push(JSON.parse(text));
+  }
+  close(code, reason) {
+    this.closed = { code, reason };
+    this.readyState = 2;
+  }
+  open() {
+    this.readyState = 1;
+    this.onopen();
+  }
+  receive(frame) {
+    this.onmessage({ data: typeof frame === "string" ? frame : JSON.stringify(frame) });
+  }
+  drop(code = 1006, reason = "") {
+    this.readyState = 3;
+    this.onclose?.({ code, reason });
+  }
+  /** Takes the frames sent since the last call. */
+  take() {
+    return this.sent.splice(0);
+  }
+}
+
+const settle = () => new Promise((resolve) => setImmediate(resolve)); // setImmediate is not mocked
+
+/** A started client with mocked timers and full (not random) jitter. */
+async function begin(t, options = {}) {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  FakeWebSocket.all.length = 0;
+  const seen = { states: [], messages: [], users: [], tokens: 0 };
+  const client = new Client({
+    url: "ws://gateway/ws",
+    token: () => `token-${++seen.tokens}`,
+    device: "phone-1",
+    flag: "app",
+    level: "master",
+    WebSocket: FakeWebSocket,
+    random: () => 1,
+    onState: (s) => seen.states.push(s),
+    onMessage: (m) => seen.messages.push(m),
+    onPresence: (u) => seen.users.push(...u),
+    ...options,
+  });
+  t.after(() => client.stop());
+  client.start();
+  await settle();
+  return { client, seen, tick: (ms) => t.mock.timers.tick(ms) };
+}
+
+/** The newest socket, logged in. */
+function login(session = "s1", more = {}) {
+  const ws = FakeWebSocket.all.at(-1);
+  ws.open();
+  const [hello] = ws.take();
+  ws.receive({ type: "connected", session, node: "gw-1", boot: "b", uid: "alice", heartbeat_ms: 30000, max_bytes: 1000, ...more });
+  return { ws, hello };
+}
+
+const sockets = () => FakeWebSocket.all.length;
+
+test("hello and connected", async (t) => {
+  const { client, seen } = await begin(t, { resume: "before" });
+  assert.equal(client.phase, "connecting");
+  assert.equal(client.session, null);
+  const { ws, hello } = login();
+  assert.deepEqual(ws.protocols, ["rollcall.v1.json"]);
+  assert.deepEqual(hello, {
+    type: "hello",
+    token: "token-1",
+    device: "phone-1",
+    flag: "app",
+    level: "master",
+    resume: "before",
+    client: "rollcall-js",
+  });
+  assert.equal(client.session.node, "gw-1");
+  assert.deepEqual(seen.states.map((s) => s.phase), ["connecting", "connected"]);
+  client.start();
+  assert.equal(sockets(), 1, "a second start changes nothing");
+});
+
+test("every close code: reconnect, new token or stop", async (t) => {
+  for (const code of [...Object.keys(CLOSE_CODES).map(Number), 3599, 4000]) {
+    await t.test(String(code), async (t) => {
+      const { client, seen, tick } = await begin(t);
+      const { ws } = login();
+      ws.drop(code, "because");
+      const { action, meaning } = closeMeaning(code);
+      const state = seen.states.at(-1);
+      assert.deepEqual([state.code, state.reason, state.meaning, state.action], [code, "because", meaning, action]);
+      assert.equal(client.session, null);
+      tick(30_000);
+      await settle();
+      if (action === "stop") {
+        assert.equal(client.phase, "stopped");
+        assert.equal(sockets(), 1);
+        return;
+      }
+      assert.equal(sockets(), 2);
+      const { hello } = login("s2");
+      assert.equal(hello.resume, "s1");
+      assert.equal(hello.token, action === "new_token" ? "token-2" : "token-1");
+    });
+  }
+});
+
+test("unknown close codes", () => {
+  assert.equal(closeMeaning(3599).action, "stop");
+  assert.equal(closeMeaning(3499).action, "reconnect");
+  assert.equal(closeMeaning(4000).action, "reconnect");
+  assert.equal(closeMeaning(1014).action, "reconnect");
+});
+
+test("backoff: full jitter, doubling, bounded, short again after a session that lasted", async (t) => {
+  assert.deepEqual([0, 1, 2, 5, 6, 7, 100].map((n) => backoffCeiling(n)), [500, 1000, 2000, 16000, 30000, 30000, 30000]);
+  let draw = 1;
+  const { seen, tick } = await begin(t, { random: () => draw });
+  const delay = async () => {
+    FakeWebSocket.all.at(-1).drop(1012);
+    const { delayMs } = seen.states.at(-1);
+    tick(delayMs);
+    await settle();
+    return delayMs;
+  };
+  assert.equal(await delay(), 500);
+  assert.equal(await delay(), 1000);
+  draw = 0;
+  assert.equal(await delay(), 0);
+  draw = 0.5;
+  assert.equal(await delay(), 2000);
+  draw = 1;
+  login();
+  tick(9_000);
+  assert.equal(await delay(), 8000, "a session of 9 s does not count as lasting");
+  login("s2");
+  tick(10_000);
+  assert.equal(await delay(), 500);
+});
+
+test("retry_after_ms is the least", async (t) => {
+  const { seen, tick } = await begin(t, { random: () => 0 });
+  const ws = FakeWebSocket.all[0];
+  ws.open();
+  ws.receive({ type: "error", code: "unavailable", retryable: true, retry_after_ms: 4000, close: 1013 });
+  ws.drop(1013, "no NATS");
+  assert.equal(seen.states.at(-1).delayMs, 4000);
+  tick(3999);
+  await settle();
+  assert.equal(sockets(), 1);
+  tick(1);
+  await settle();
+  assert.equal(sockets(), 2);
+  FakeWebSocket.all[1].drop(1013);
+  assert.equal(seen.states.at(-1).delayMs, 0, "a hint is for one close");
+});
+
+test("a swallowed close frame: the error frame before it counts", async (t) => {
+  const { client, seen } = await begin(t);
+  const { ws } = login();
+  ws.receive({ type: "error", code: "not_allowed", message: "another login", close: 3502 });
+  ws.drop(1006);
+  assert.equal(client.phase, "stopped");
+  assert.deepEqual([seen.states.at(-1).code, seen.states.at(-1).reason], [3502, "another login"]);
+});
+
+test("messages: once, acked after the callback, across sessions", async (t) => {
+  const { seen, tick } = await begin(t);
+  let { ws } = login();
+  ws.receive({ type: "recv", id: "m1", from: "bob", payload: { n: 1 }, ack: 17 });
+  ws.receive({ type: "recv", id: "m1", from: "bob", payload: { n: 1 }, ack: 18 });
+  ws.receive({ type: "recv", id: "m1", from: "eve", payload: null });
+  assert.deepEqual(seen.messages, [
+    { id: "m1", from: "bob", payload: { n: 1 } },
+    { id: "m1", from: "eve", payload: null },
+  ]);
+  assert.deepEqual(ws.take(), [{ type: "ack", acks: [17] }, { type: "ack", acks: [18] }]);
+  ws.drop(1012);
+  tick(500);
+  await settle();
+  ({ ws } = login("s2"));
+  ws.receive({ type: "recv", id: "m1", from: "bob", payload: 1, ack: 1 });
+  assert.equal(seen.messages.length, 2);
+  assert.deepEqual(ws.take(), [{ type: "ack", acks: [1] }]);
+  for (let i = 0; i < 999; i++) ws.receive({ type: "recv", id: `x${i}`, from: "bob", payload: i });
+  ws.receive({ type: "recv", id: "m1", from: "bob", payload: 1 });
+  assert.equal(seen.messages.length, 2 + 999 + 1, "1,000 messages ago is forgotten");
+});
+
+test("connected again: new values, no second watch", async (t) => {
+  const { client, seen, tick } = await begin(t);
+  await client.watch(["bob"]);
+  const { ws } = login();
+  assert.deepEqual(ws.take().map((f) => f.type), ["watch"]);
+  ws.receive({ type: "connected", session: "s1b", node: "gw-1", boot: "b2", uid: "alice", heartbeat_ms: 30000 });
+  assert.equal(client.session.boot, "b2");
+  assert.equal(seen.states.at(-1).phase, "connected");
+  assert.deepEqual(ws.take(), []);
+  ws.drop(1012);
+  tick(500);
+  await settle();
+  assert.equal(login("s2").hello.resume, "s1b");
+});
+
+test("send: answers by id, refusals, limits, loss", async (t) => {
+  const { client, tick } = await begin(t);
+  await assert.rejects(client.send(1), { code: "not_connected" });
+  const { ws } = login();
+  const [one, two] = [client.send("1"), client.send("2")];
+  const [first, second] = ws.take();
+  assert.deepEqual(first, { type: "send", id: first.id, payload: "1" });
+  ws.receive({ type: "sent", id: second.id, reply: { to: 2 } });
+  ws.receive({ type: "sent", id: first.id, reply: { to: 1 } });
+  assert.deepEqual([await one, await two], [{ to: 1 }, { to: 2 }]);
+
+  const refused = client.send(3);
+  ws.receive({ type: "error", id: ws.take()[0].id, code: "no_backend", message: "nobody", retryable: true, retry_after_ms: 7 });
+  await assert.rejects(refused, (e) => {
+    assert.ok(e instanceof RollcallError);
+    assert.deepEqual([e.code, e.message, e.retryable, e.retryAfterMs], ["no_backend", "nobody", true, 7]);
+    return true;
+  });
+  await assert.rejects(client.send("é".repeat(600)), { code: "too_large" });
+
+  const late = client.send(4, { timeoutMs: 1000 });
+  tick(1000);
+  await assert.rejects(late, { code: "timeout" });
+  ws.receive({ type: "sent", id: ws.take()[0].id, reply: 1 }); // for nobody any more
+
+  const lost = client.send(5);
+  ws.drop(1012);
+  await assert.rejects(lost, { code: "lost" });
+});
+
+test("watch: noted, refused, ended, and again after a reconnect", async (t) => {
+  const { client, seen, tick } = await begin(t);
+  await client.watch(["bob"]);
+  let { ws } = login();
+  assert.deepEqual(ws.take()[0].uids, ["bob"]);
+  const users = [{ uid: "bob", state: "online", devices: [{ device: "d" }], stamp: [3, 4] }];
+  ws.receive({ type: "presence", users });
+  assert.deepEqual(seen.users, users);
+
+  const more = client.watch(["carol", "dave"]);
+  ws.receive({ type: "ok", id: ws.take()[0].id });
+  await more;
+  const refused = client.watch(["bob", "eve"]);
+  ws.receive({ type: "error", id: ws.take()[0].id, code: "not_allowed" });
+  await assert.rejects(refused, { code: "not_allowed" });
+  const ended = client.unwatch(["dave"]);
+  assert.equal(ws.sent[0].type, "unwatch");
+  ws.receive({ type: "ok", id: ws.take()[0].id });
+  await ended;
+  const lost = client.watch(["frank"]);
+  ws.drop(1012);
+  await lost;
+  tick(500);
+  await settle();
+  ({ ws } = login("s2"));
+  assert.deepEqual(ws.take().map((f) => [f.type, f.uids]), [["watch", ["bob", "carol", "frank"]]]);
+});
+
+test("silence: ping at 25 s, 50 s and 60 s, another connection at 65 s", async (t) => {
+  const { client, seen, tick } = await begin(t);
+  const { ws } = login();
+  const pings = [];
+  for (let second = 1; second < 65; second++) {
+    tick(1000);
+    if (ws.take().some((f) => f.type === "ping")) pings.push(second);
+  }
+  assert.deepEqual(pings, [25, 50, 60]);
+  assert.equal(client.phase, "connected");
+  tick(1000);
+  assert.equal(client.phase, "waiting");
+  assert.equal(seen.states.at(-1).code, 3002);
+  assert.ok(ws.closed);
+  tick(500);
+  await settle();
+  assert.equal(sockets(), 2);
+  ws.drop(1006); // what the old socket still says is of no interest
+  assert.equal(client.phase, "connecting");
+});
+
+test("a gateway that answers is never left, and both sides send within 30 s", async (t) => {
+  const { client, tick } = await begin(t);
+  const { ws } = login();
+  for (let i = 0, quiet = 0; i < 3600; i++) {
+    tick(1000);
+    quiet++;
+    for (const f of ws.take()) {
+      assert.equal(f.type, "ping");
+      ws.receive({ type: "pong" });
+      quiet = 0;
+    }
+    assert.ok(quiet <= 30);
+  }
+  assert.equal(client.phase, "connected");
+  assert.equal(sockets(), 1);
+});
+
+test("no answer to hello in 15 s", async (t) => {
+  const { seen, tick } = await begin(t);
+  const ws = FakeWebSocket.all[0];
+  ws.open();
+  tick(15_000);
+  assert.equal(seen.states.at(-1).phase, "waiting");
+  assert.ok(ws.closed);
+  tick(500);
+  await settle();
+  assert.equal(sockets(), 2);
+});
+
+test("a token that cannot be had is tried again", async (t) => {
+  let calls = 0;
+  const token = async () => {
+    if (++calls < 3) throw new Error("login service is down");
+    return "t";
+  };
+  const { seen, tick } = await begin(t, { token });
+  assert.match(seen.states.at(-1).reason, /login service is down/);
+  tick(500);
+  await settle();
+  tick(1000);
+  await settle();
+  assert.equal(login().hello.token, "t");
+});
+
+test("stop: goodbye, requests fail, nothing comes after it; start begins anew", async (t) => {
+  const { client, seen, tick } = await begin(t);
+  const { ws } = login();
+  const open = client.send(1);
+  client.stop();
+  await assert.rejects(open, { code: "lost" });
+  assert.deepEqual(ws.closed, { code: 1000, reason: "bye" });
+  assert.equal(client.phase, "stopped");
+  ws.drop(1000);
+  tick(100_000);
+  await settle();
+  assert.equal(sockets(), 1);
+  assert.equal(seen.states.filter((s) => s.phase === "stopped").length, 1);
+  client.start();
+  await settle();
+  assert.equal(login("s2").hello.resume, "s1");
+});
+
+test("stop while waiting and while the token is fetched", async (t) => {
+  let give;
+  const { client, tick } = await begin(t, { token: () => new Promise((resolve) => (give = resolve)) });
+  client.stop();
+  give("t");
+  await settle();
+  assert.equal(sockets(), 0);
+  client.start();
+  give("t");
+  await settle();
+  FakeWebSocket.all[0].drop(1006);
+  client.stop();
+  tick(100_000);
+  await settle();
+  assert.equal(sockets(), 1);
+});
+
+test("frames that cannot be read, and novelties, cost nothing else", async (t) => {
+  const { seen } = await begin(t);
+  const { ws } = login();
+  for (const text of ["{", "null", "7", '"x"', '{"type":"novelty","id":"m0"}', '{"type":"sent","id":"c99"}']) ws.receive(text);
+  ws.receive({ type: "recv", id: "m1", from: "bob", payload: 1, new_field: {} });
+  assert.equal(seen.messages.length, 1);
+});
+
+test("what is needed is named", () => {
+  assert.throws(() => new Client({ token: "t", WebSocket: FakeWebSocket }), /url/);
+  assert.throws(() => new Client({ url: "ws://x", WebSocket: FakeWebSocket }), /token/);
+});
+
+test("a url that no WebSocket takes stops the client", async (t) => {
+  class Refusing {
+    constructor() {
+      throw new SyntaxError("bad url");
+    }
+  }
+  const { client, seen } = await begin(t, { WebSocket: Refusing });
+  assert.equal(client.phase, "stopped");
+  assert.match(seen.states.at(-1).reason, /bad url/);
+});
