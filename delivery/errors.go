@@ -1,0 +1,41 @@
+package delivery
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+var (
+	// ErrClosed is returned when the Delivery has been closed.
+	ErrClosed = errors.New("delivery is closed")
+	// ErrUnsupported is returned when a call asks for what this version does not do: waiting for
+	// acknowledgements, a fallback, or kicking by token.
+	ErrUnsupported = errors.New("not supported by this version")
+	// ErrTooLarge is returned when a call names too many uids, or a message or an answer does not
+	// fit.
+	ErrTooLarge = errors.New("too large")
+	// ErrUnknownUser is returned when a call needs to know where a user is and nobody could tell:
+	// the slot is rebuilding, unowned or unreachable. The same may succeed a moment later.
+	ErrUnknownUser = errors.New("whereabouts of the user are unknown")
+)
+
+// checkUIDs finds the first uid that is none.
+func checkUIDs(uids []schema.UID) error {
+	for i, uid := range uids {
+		if err := uid.Check(); err != nil {
+			return fmt.Errorf("%w: uids[%d]: %w", schema.ErrBad, i, err)
+		}
+	}
+	return nil
+}
+
+// bad makes an error that blames the caller.
+func bad(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{schema.ErrBad}, args...)...)
+}
+
+func unsupported(what, instead string) error {
+	return fmt.Errorf("%s: %w: %s", what, ErrUnsupported, instead)
+}

@@ -1,0 +1,95 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rollcall-mesh/rollcall/authority/client"
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// Found is what is known of one user: the state online, offline or unknown, and the routes.
+type Found = client.Found
+
+// The waits between two look-ups of AwaitFresh.
+const (
+	freshFirst = 20 * time.Millisecond
+	freshLast  = 250 * time.Millisecond
+)
+
+// Lookup tells where the devices of users are, in the order of uids, duplicates included. Who
+// could not be found out about is unknown, never offline. It takes any number of uids. The error
+// is schema.ErrBad for a uid that is none, or says that the mesh can never be asked.
+func (d *Delivery) Lookup(ctx context.Context, uids []schema.UID, options ...CallOption) ([]Found, error) {
+	c, err := newCall(options)
+	if err == nil {
+		err = checkUIDs(uids)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.lookup(ctx, uids, c.await)
+}
+
+func (d *Delivery) lookup(ctx context.Context, uids []schema.UID, await time.Duration) ([]Found, error) {
+	begun := time.Now()
+	m, err := d.open(ctx)
+	if errors.Is(err, schema.ErrUnavailable) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return nobodyKnows(uids), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	found := m.client.Lookup(ctx, uids)
+	if await > 0 {
+		awaitFresh(ctx, m.client.Lookup, found, begun.Add(await))
+	}
+	d.meter.looked(found, time.Since(begun))
+	return found, nil
+}
+
+func nobodyKnows(uids []schema.UID) []Found {
+	found := make([]Found, len(uids))
+	for i, uid := range uids {
+		found[i] = Found{UID: uid, State: schema.Unknown, Why: client.WhyUnreachable}
+	}
+	return found
+}
+
+// awaitFresh looks up again what is not fresh, until all is or the time is over.
+func awaitFresh(ctx context.Context, lookup func(context.Context, []schema.UID) []Found, found []Found, until time.Time) {
+	for wait := freshFirst; ; wait = min(2*wait, freshLast) {
+		at, uids := notFresh(found)
+		left := time.Until(until)
+		if len(at) == 0 || left <= 0 || sleep(ctx, min(wait, left)) != nil {
+			return
+		}
+		for i, f := range lookup(ctx, uids) {
+			found[at[i]] = f
+		}
+	}
+}
+
+// notFresh gives the places of what may be incomplete.
+func notFresh(found []Found) (at []int, uids []schema.UID) {
+	for i := range found {
+		if found[i].State == schema.Unknown || found[i].Partial {
+			at = append(at, i)
+			uids = append(uids, found[i].UID)
+		}
+	}
+	return at, uids
+}
+
+// sleep waits, or returns why the context ended first.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,101 @@
+package delivery
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// metrics are what a Delivery counts, labelled by closed sets only.
+type metrics struct {
+	lookups    prometheus.Counter
+	users      *prometheus.CounterVec // looked up, by state
+	lookupTime prometheus.Histogram
+	pushes     prometheus.Counter
+	routes     *prometheus.CounterVec // pushed to, by result
+	pushTime   prometheus.Histogram
+	retries    prometheus.Counter
+	kicks      *prometheus.CounterVec // sessions, by result
+	removes    prometheus.Counter
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	f := promauto.With(r)
+	opts := func(name, help string) prometheus.Opts {
+		return prometheus.Opts{Namespace: "rollcall", Subsystem: "delivery", Name: name, Help: help}
+	}
+	counter := func(name, help string) prometheus.Counter {
+		return f.NewCounter(prometheus.CounterOpts(opts(name, help)))
+	}
+	counters := func(name, help, label string) *prometheus.CounterVec {
+		return f.NewCounterVec(prometheus.CounterOpts(opts(name, help)), []string{label})
+	}
+	seconds := func(name, help string) prometheus.Histogram {
+		o := opts(name, help)
+		return f.NewHistogram(prometheus.HistogramOpts{Namespace: o.Namespace, Subsystem: o.Subsystem, Name: o.Name, Help: o.Help,
+			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9)}) // 0.1 ms to 6.6 s
+	}
+	return &metrics{
+		lookups:    counter("lookups_total", "Look-ups, those of pushes and kicks included."),
+		users:      counters("lookup_users_total", "Users looked up, by state.", "state"),
+		lookupTime: seconds("lookup_seconds", "Time of a look-up, waits for fresh slots included."),
+		pushes:     counter("pushes_total", "Messages pushed."),
+		routes:     counters("push_routes_total", "Routes pushed to, by result.", "result"),
+		pushTime:   seconds("push_seconds", "Time of a push, its look-up and tries included."),
+		retries:    counter("push_retries_total", "Routes tried again since their session was being set up."),
+		kicks:      counters("kicked_total", "Sessions that were to be kicked, by result.", "result"),
+		removes:    counter("removed_total", "Routes removed that their gateway had disowned."),
+	}
+}
+
+func (m *metrics) looked(found []Found, took time.Duration) {
+	m.lookups.Inc()
+	m.lookupTime.Observe(took.Seconds())
+	var online, offline, unknown int
+	for i := range found {
+		switch found[i].State {
+		case schema.Online:
+			online++
+		case schema.Offline:
+			offline++
+		default:
+			unknown++
+		}
+	}
+	add(m.users, string(schema.Online), online)
+	add(m.users, string(schema.Offline), offline)
+	add(m.users, string(schema.Unknown), unknown)
+}
+
+func (m *metrics) pushed(p *plan, took time.Duration) {
+	m.pushes.Inc()
+	m.pushTime.Observe(took.Seconds())
+	var by [256]int
+	for i := range p.routes {
+		by[p.routes[i].Result]++
+	}
+	for r, n := range by {
+		if n > 0 {
+			add(m.routes, schema.PushResult(r).String(), n)
+		}
+	}
+}
+
+func (m *metrics) retried(routes int) { m.retries.Add(float64(routes)) }
+
+func (m *metrics) removed(routes int) { m.removes.Add(float64(routes)) }
+
+func (m *metrics) kicked(list []Kicked) {
+	for _, k := range list {
+		m.kicks.WithLabelValues(string(k.Result)).Inc()
+	}
+}
+
+func add(v *prometheus.CounterVec, label string, n int) {
+	if n > 0 {
+		v.WithLabelValues(label).Add(float64(n))
+	}
+}

@@ -1,0 +1,102 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rollcall-mesh/rollcall/authority/client"
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// maxParcels bounds the parcels that wait for one gateway; the recipients of the next are unknown.
+const maxParcels = 1024
+
+// parcel is a batch of one push on its way to a gateway, in the lane of that gateway.
+type parcel struct {
+	ctx   context.Context // the caller's: what its caller does not wait for any more is not sent
+	frame schema.PushFrame
+	size  int
+	at    []int32
+	done  chan<- *parcel // has room for it
+
+	// set by the lane before done
+	results []schema.PushResult
+}
+
+// takeParcels gives how many parcels go into one message.
+func takeParcels(waiting []*parcel) int {
+	recipients, size := 0, 0
+	for n, p := range waiting {
+		recipients += len(p.at)
+		size += p.size
+		over := recipients > schema.MaxRecipients || size > schema.MaxPushBytes || n >= schema.MaxFrames
+		if over && n > 0 {
+			return n
+		}
+	}
+	return len(waiting)
+}
+
+// send brings the message to the routes at the given places: gateways side by side, the batches of
+// one gateway in order. What has no answer when ctx ends stays as it was.
+func (d *Delivery) send(ctx context.Context, m Message, p *plan, at []int32) {
+	batches := p.batches(at, m.frameSize())
+	done := make(chan *parcel, len(batches))
+	sent := 0
+	for _, b := range batches {
+		x := &parcel{ctx: ctx, at: b.at, size: b.size, done: done, frame: schema.PushFrame{
+			ID: m.ID, From: m.From, Payload: m.Payload, Ack: m.Ack, Recipients: p.recipients(b),
+		}}
+		if err := d.mesh.pushes.Add(b.to, x); err != nil {
+			d.s.log.Debug("push not sent", "gateway", b.to, "recipients", len(b.at), "error", err)
+			p.settle(b.at, make([]schema.PushResult, len(b.at))) // unknown
+			continue
+		}
+		sent++
+	}
+	for range sent {
+		select {
+		case x := <-done:
+			p.settle(x.at, x.results)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// carryParcels brings the parcels to their gateway in one message.
+func (m *mesh) carryParcels(ctx context.Context, to schema.Process, parcels []*parcel) {
+	msg := &schema.Push{To: to}
+	var sent []*parcel
+	for _, x := range parcels {
+		if x.ctx.Err() != nil {
+			x.fail(schema.PushUnknown)
+			continue
+		}
+		sent = append(sent, x)
+		msg.Frames = append(msg.Frames, x.frame)
+	}
+	if len(sent) == 0 {
+		return
+	}
+	results, err := m.client.Push(ctx, msg)
+	for _, x := range sent {
+		switch {
+		case err == nil:
+			x.results, results = results[:len(x.at)], results[len(x.at):]
+			x.done <- x
+		case errors.Is(err, client.ErrGone):
+			x.fail(schema.PushOwnerGone)
+		default:
+			x.fail(schema.PushUnknown)
+		}
+	}
+}
+
+func (x *parcel) fail(r schema.PushResult) {
+	x.results = make([]schema.PushResult, len(x.at))
+	for i := range x.results {
+		x.results[i] = r
+	}
+	x.done <- x
+}

@@ -1,0 +1,176 @@
+package delivery
+
+import (
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// filter says which routes of a user are meant. The zero value means all.
+type filter struct {
+	device schema.DeviceID
+	flag   schema.Flag
+	skip   skip
+}
+
+// skip names the one session that is not meant.
+type skip struct {
+	uid     schema.UID
+	owner   schema.Process
+	session schema.SessionNum
+}
+
+func (f *filter) check() error {
+	if err := f.device.Check(); err != nil {
+		return bad("%w", err)
+	}
+	if f.flag != "" {
+		if err := f.flag.Check(); err != nil {
+			return bad("%w", err)
+		}
+	}
+	return nil
+}
+
+func (f *filter) takes(r *schema.Route) bool {
+	switch {
+	case f.device != "" && r.Device != f.device, f.flag != "" && r.Flag != f.flag:
+		return false
+	case f.skip.uid != "" && f.skip == (skip{r.UID, r.Owner, r.Session}):
+		return false
+	}
+	return true
+}
+
+// plan is where one message goes: for each recipient, in the order and number that the caller gave
+// them, its routes; and all routes once, in the order in which they are sent to. It is pure: no
+// clock, lock, context or network.
+type plan struct {
+	users  []PushedUser
+	routes []PushedRoute // the users' routes are parts of it
+}
+
+// newPlan picks the routes. A recipient named twice shares the routes of its first place, so that
+// each session gets the message once and both places tell the same.
+func newPlan(found []Found, f filter) *plan {
+	total := 0
+	for i := range found {
+		total += len(found[i].Routes)
+	}
+	p := &plan{users: make([]PushedUser, len(found)), routes: make([]PushedRoute, 0, total)}
+	first := make(map[schema.UID]int, len(found))
+	for i := range found {
+		u := &found[i]
+		if k, ok := first[u.UID]; ok {
+			p.users[i] = p.users[k]
+			continue
+		}
+		first[u.UID] = i
+		from := len(p.routes)
+		for k := range u.Routes {
+			if f.takes(&u.Routes[k]) {
+				p.routes = append(p.routes, PushedRoute{Route: &u.Routes[k]})
+			}
+		}
+		p.users[i] = PushedUser{UID: u.UID, State: u.State, Routes: p.routes[from:len(p.routes):len(p.routes)], target: u.Target}
+	}
+	return p
+}
+
+// all gives the places of all routes.
+func (p *plan) all() []int32 {
+	at := make([]int32, len(p.routes))
+	for i := range at {
+		at[i] = int32(i)
+	}
+	return at
+}
+
+// with gives the places of the routes with a result.
+func (p *plan) with(r schema.PushResult) []int32 {
+	var at []int32
+	for i := range p.routes {
+		if p.routes[i].Result == r {
+			at = append(at, int32(i))
+		}
+	}
+	return at
+}
+
+// batch is what goes to one gateway process in one message.
+type batch struct {
+	to   schema.Process
+	at   []int32 // places of its recipients in the plan's routes
+	size int     // of the message, an upper bound in bytes
+}
+
+// rowBytes bounds what a recipient takes beside its uid: a length, two deltas.
+const rowBytes = 3 + 10 + 10
+
+// batches parts the routes at the given places by owner, in the order in which they are met, so
+// that none holds more than schema.MaxRecipients or schema.MaxPushBytes. Frame is what the message
+// takes without recipients, in bytes; it fits with one.
+func (p *plan) batches(at []int32, frame int) []batch {
+	var list []batch
+	open := map[schema.Process]int{} // the batch of an owner that has room, in list
+	for _, i := range at {
+		r := p.routes[i].Route
+		more := rowBytes + len(r.UID)
+		k, ok := open[r.Owner]
+		if !ok || len(list[k].at) == schema.MaxRecipients || list[k].size+more > schema.MaxPushBytes {
+			k = len(list)
+			open[r.Owner] = k
+			list = append(list, batch{to: r.Owner, size: frame})
+		}
+		list[k].at = append(list[k].at, i)
+		list[k].size += more
+	}
+	return list
+}
+
+// recipients gives the routes of a batch as the gateway is to check them.
+func (p *plan) recipients(b batch) []schema.Recipient {
+	list := make([]schema.Recipient, len(b.at))
+	for k, i := range b.at {
+		r := p.routes[i].Route
+		list[k] = schema.Recipient{UID: r.UID, Session: r.Session, Seq: r.Seq}
+	}
+	return list
+}
+
+// settle takes note of the results of a batch.
+func (p *plan) settle(at []int32, results []schema.PushResult) {
+	for k, i := range at {
+		p.routes[i].Result = results[k]
+	}
+}
+
+// finish gives each recipient its verdict. Who is still pending may get the message or not.
+func (p *plan) finish() {
+	for _, i := range p.with(schema.PushPending) {
+		p.routes[i].Result = schema.PushUnknown
+	}
+	for i := range p.users {
+		u := &p.users[i]
+		for k := range u.Routes {
+			u.Reached = u.Reached || u.Routes[k].Result.Reached()
+		}
+	}
+}
+
+// disowned gives, by the target that told of them, the routes that their gateway disowned.
+func (p *plan) disowned() map[schema.Target][]schema.Disowned {
+	var by map[schema.Target][]schema.Disowned
+	for i := range p.users {
+		u := &p.users[i]
+		for k := range u.Routes {
+			if u.Routes[k].Result != schema.PushNoSession {
+				continue
+			}
+			if by == nil {
+				by = map[schema.Target][]schema.Disowned{}
+			}
+			r := u.Routes[k].Route
+			by[u.target] = append(by[u.target], schema.Disowned{UID: r.UID, Owner: r.Owner, Session: r.Session, Seq: r.Seq})
+		}
+	}
+	return by
+}

@@ -1,0 +1,126 @@
+package delivery
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// Message is what is pushed.
+type Message struct {
+	ID      string          // the sender's, at most schema.MaxMessageID bytes; drawn where empty
+	From    schema.UID      // may be empty
+	Payload json.RawMessage // any JSON value
+	Ack     bool            // the devices are asked to acknowledge
+}
+
+// Pushed tells what became of a message.
+type Pushed struct {
+	ID    string
+	Users []PushedUser // aligned with the recipients, duplicates included
+}
+
+// PushedUser tells what became of a message for one recipient.
+type PushedUser struct {
+	UID     schema.UID
+	State   schema.UserState
+	Reached bool          // at least one route has it
+	Routes  []PushedRoute // those meant; none where the user is offline or unknown
+
+	target schema.Target // who told of the routes
+}
+
+// PushedRoute tells what became of a message on one route.
+type PushedRoute struct {
+	Route  *schema.Route
+	Result schema.PushResult
+}
+
+// frameBytes bounds what a frame takes beside its id, sender, payload and recipients.
+const frameBytes = 256
+
+// maxPayload is the largest payload: it fits a message with one recipient of any uid.
+const maxPayload = schema.MaxPushBytes - frameBytes - schema.MaxMessageID - 2*schema.MaxUID - rowBytes
+
+// retryAfter are the waits after which a session that was still being set up is tried again.
+var retryAfter = [...]time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond,
+	80 * time.Millisecond, 160 * time.Millisecond, 320 * time.Millisecond}
+
+// Push brings a message to every device of the recipients that the options mean: at most once a
+// session, in order a caller and session where the caller waits for one push before the next. It
+// takes any number of recipients and always tells what became of each, at the latest when ctx
+// ends. Nothing is kept for who is not reached. The error is schema.ErrBad, ErrTooLarge or
+// ErrUnsupported for a call that was not carried out, or says that the mesh can never be asked.
+func (d *Delivery) Push(ctx context.Context, m Message, recipients []schema.UID, options ...CallOption) (*Pushed, error) {
+	c, err := newCall(options)
+	if err == nil {
+		err = m.check()
+	}
+	if err == nil {
+		err = checkUIDs(recipients)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.push(ctx, m, recipients, c)
+}
+
+func (d *Delivery) push(ctx context.Context, m Message, recipients []schema.UID, c *call) (*Pushed, error) {
+	if m.ID == "" {
+		m.ID = rand.Text()
+	}
+	begun := time.Now()
+	found, err := d.lookup(ctx, recipients, c.await)
+	if err != nil {
+		return nil, err
+	}
+	p := newPlan(found, c.filter)
+	if c.room != nil {
+		if n := c.room(p.users); n < len(found) {
+			p = newPlan(found[:n], c.filter)
+		}
+	}
+	d.carryOut(ctx, m, p)
+	p.finish()
+	d.disown(p)
+	d.meter.pushed(p, time.Since(begun))
+	return &Pushed{ID: m.ID, Users: p.users}, nil
+}
+
+// carryOut sends the message, again to those whose session is still being set up.
+func (d *Delivery) carryOut(ctx context.Context, m Message, p *plan) {
+	at := p.all()
+	for try := 0; len(at) > 0; try++ {
+		d.send(ctx, m, p, at)
+		at = p.with(schema.PushPending)
+		if len(at) == 0 || try == len(retryAfter) || sleep(ctx, retryAfter[try]) != nil {
+			return
+		}
+		d.meter.retried(len(at))
+	}
+}
+
+func (m *Message) check() error {
+	switch {
+	case len(m.ID) > schema.MaxMessageID:
+		return bad("id has %d bytes: it takes at most %d", len(m.ID), schema.MaxMessageID)
+	case len(m.Payload) > maxPayload:
+		return fmt.Errorf("%w: payload has %d bytes, at most %d fit a message", ErrTooLarge, len(m.Payload), maxPayload)
+	case !json.Valid(m.Payload):
+		return bad("payload is not a JSON value")
+	case m.From != "":
+		if err := m.From.Check(); err != nil {
+			return bad("from: %w", err)
+		}
+	}
+	return nil
+}
+
+// frameSize bounds what the message takes without recipients.
+func (m *Message) frameSize() int {
+	return frameBytes + len(m.ID) + len(m.From) + len(m.Payload)
+}
