@@ -16,7 +16,7 @@ type call struct {
 	except   *schema.Except
 	ackWait  time.Duration
 	fallback string
-	room     func([]PushedUser) int // how many of the first users may be pushed to; nil: all
+	room     func([]PushedUser) (int, error) // how many of the first may be pushed to; nil: all
 }
 
 // maxAwait bounds AwaitFresh.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rollcall-mesh/rollcall/schema"
@@ -38,6 +39,14 @@ type PushedUser struct {
 type PushedRoute struct {
 	Route  *schema.Route
 	Result schema.PushResult
+}
+
+// uncertain reports whether a user who was not reached may have the message all the same, or may
+// have devices that nobody told of.
+func (u *PushedUser) uncertain() bool {
+	return u.State == schema.Unknown || slices.ContainsFunc(u.Routes, func(r PushedRoute) bool {
+		return r.Result == schema.PushUnknown
+	})
 }
 
 // frameBytes bounds what a frame takes beside its id, sender, payload and recipients.
@@ -80,7 +89,11 @@ func (d *Delivery) push(ctx context.Context, m Message, recipients []schema.UID,
 	}
 	p := newPlan(found, c.filter)
 	if c.room != nil {
-		if n := c.room(p.users); n < len(found) {
+		n, err := c.room(p.users)
+		if err != nil {
+			return nil, err
+		}
+		if n < len(found) {
 			p = newPlan(found[:n], c.filter)
 		}
 	}

@@ -1,0 +1,157 @@
+package delivery
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// ServiceConfig configures a Service. The zero value works.
+type ServiceConfig struct {
+	Version string        // shown by `nats micro`, as in 1.2.3; default 0.0.0
+	Workers int           // calls served at once; more are answered 429. Default 512
+	Timeout time.Duration // of a call, beside its await_ms. Default 10 s
+	Log     *slog.Logger  // default: nowhere
+}
+
+// Service is the NATS micro service "presence": what Delivery does, in JSON, for any language.
+type Service struct {
+	// static
+	d      *Delivery
+	config ServiceConfig
+	room   int // bytes that an answer may have
+
+	places chan struct{} // one is taken by each call that is being served
+}
+
+// headroom is kept free in each answer for its head, in bytes.
+const headroom = 1024
+
+// NewService makes the service of d, on d's connection. It starts nothing.
+func NewService(d *Delivery, config ServiceConfig) *Service {
+	if config.Version == "" {
+		config.Version = "0.0.0"
+	}
+	if config.Workers == 0 {
+		config.Workers = 512
+	}
+	if config.Timeout == 0 {
+		config.Timeout = 10 * time.Second
+	}
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Service{d: d, config: config, places: make(chan struct{}, config.Workers)}
+}
+
+// Run serves until ctx ends, or the connection is closed for good. What has come by then is
+// answered before it returns.
+func (s *Service) Run(ctx context.Context) error {
+	s.room = int(s.d.nc.MaxPayload()) - headroom
+	closed := make(chan struct{})
+	svc, err := micro.AddService(s.d.nc, micro.Config{
+		Name:        s.d.s.prefix.Service(),
+		Version:     s.config.Version,
+		Description: "who is online where, and a message to each of their devices",
+		DoneHandler: func(micro.Service) { close(closed) },
+	})
+	if err != nil {
+		return fmt.Errorf("start service %s: %w", s.d.s.prefix.Service(), err)
+	}
+	defer s.finish()
+	for _, e := range s.endpoints() {
+		subject := micro.WithEndpointSubject(s.d.s.prefix.ServiceCall(e.name))
+		if err := svc.AddEndpoint(e.name, s.handler(ctx, e), subject); err != nil {
+			return errors.Join(fmt.Errorf("serve %s: %w", e.name, err), svc.Stop())
+		}
+	}
+	select {
+	case <-ctx.Done():
+		if err := svc.Stop(); err != nil {
+			return fmt.Errorf("stop service %s: %w", s.d.s.prefix.Service(), err)
+		}
+		<-closed
+		return nil
+	case <-closed:
+		return fmt.Errorf("service %s: %w", s.d.s.prefix.Service(), ErrClosed)
+	}
+}
+
+// endpoint is one call of the service: from the request's JSON to the answer's.
+type endpoint struct {
+	name  string
+	serve func(ctx context.Context, body []byte) ([]byte, error)
+}
+
+func (s *Service) endpoints() []endpoint {
+	return []endpoint{
+		{"lookup", s.lookup}, {"push", s.push}, {"kick", s.kick},
+		{"explain", s.explain}, {"slots", s.showSlots}, {"stats", s.stats},
+	}
+}
+
+// handler serves each request of an endpoint beside the others: none waits for a slow one.
+func (s *Service) handler(ctx context.Context, e endpoint) micro.HandlerFunc {
+	return func(r micro.Request) {
+		select {
+		case s.places <- struct{}{}:
+		default:
+			s.answer(e, r, nil, errBusy)
+			return
+		}
+		go func() {
+			defer func() { <-s.places }()
+			within, cancel := context.WithTimeout(ctx, s.config.Timeout+maxAwait)
+			defer cancel()
+			body, err := e.serve(within, r.Data())
+			s.answer(e, r, body, err)
+		}()
+	}
+}
+
+// finish waits for the calls being served: it takes every place, for good.
+func (s *Service) finish() {
+	for range cap(s.places) {
+		s.places <- struct{}{}
+	}
+}
+
+// errBusy is returned when as many calls are being served as are allowed.
+var errBusy = errors.New("too many calls at once, try again in a moment")
+
+func (s *Service) answer(e endpoint, r micro.Request, body []byte, err error) {
+	if err == nil && len(body) > s.room+headroom {
+		err = fmt.Errorf("%w: the answer has %d bytes, %d fit a message of this NATS server", ErrTooLarge, len(body), s.room+headroom)
+	}
+	if err != nil {
+		code := status(err)
+		if code >= 500 {
+			s.config.Log.Warn("call failed", "call", e.name, "code", code, "error", err)
+		}
+		err = r.Error(strconv.Itoa(code), err.Error(), nil)
+	} else {
+		err = r.Respond(body)
+	}
+	if err != nil {
+		s.config.Log.Debug("answer not sent", "call", e.name, "error", err)
+	}
+}
+
+// decode reads a request; unknown fields are ignored, and no body at all is an empty object.
+func decode(body []byte, into any) error {
+	if len(body) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("%w: request is not the JSON of this call: %w", schema.ErrBad, err)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package delivery
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+func (s *Service) lookup(ctx context.Context, body []byte) ([]byte, error) {
+	var req schema.LookupCall
+	if err := decode(body, &req); err != nil {
+		return nil, err
+	}
+	await, err := checkCall(req.UIDs, req.AwaitMS)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.d.Lookup(ctx, req.UIDs, AwaitFresh(await))
+	if err != nil {
+		return nil, err
+	}
+	return page(len(found), s.room, func(i int) schema.UserReply { return userReply(&found[i]) })
+}
+
+func userReply(f *Found) schema.UserReply {
+	u := schema.UserReply{UID: f.UID, State: f.State, Partial: f.Partial, Suspect: f.Suspect, Why: f.Why,
+		Routes: make([]schema.RouteReply, len(f.Routes))}
+	if f.Stamp != (schema.Stamp{}) {
+		u.Stamp = &f.Stamp
+	}
+	for i := range f.Routes {
+		u.Routes[i] = schema.NewRouteReply(&f.Routes[i])
+	}
+	return u
+}
+
+func (s *Service) kick(ctx context.Context, body []byte) ([]byte, error) {
+	var req schema.KickCall
+	if err := decode(body, &req); err != nil {
+		return nil, err
+	}
+	kicked, err := s.d.Kick(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	reply := schema.KickReply{Results: make([]schema.RouteKicked, len(kicked))}
+	for i, k := range kicked {
+		reply.Results[i] = schema.RouteKicked{Node: k.Route.Owner.Node, Session: k.Route.Session.Outside(k.Route.Owner.Boot),
+			Device: k.Route.Device, Result: k.Result}
+	}
+	return json.Marshal(reply)
+}
+
+func (s *Service) explain(ctx context.Context, body []byte) ([]byte, error) {
+	var req schema.ExplainCall
+	if err := decode(body, &req); err != nil {
+		return nil, err
+	}
+	return encode(s.d.Explain(ctx, req.UID))
+}
+
+func (s *Service) showSlots(ctx context.Context, body []byte) ([]byte, error) {
+	if err := decode(body, &struct{}{}); err != nil {
+		return nil, err
+	}
+	return encode(s.d.Slots(ctx))
+}
+
+func (s *Service) stats(ctx context.Context, body []byte) ([]byte, error) {
+	if err := decode(body, &struct{}{}); err != nil {
+		return nil, err
+	}
+	return encode(s.d.Stats(ctx))
+}
+
+func encode[T any](reply T, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(reply)
+}
+
+// checkCall checks what look-up and push have in common.
+func checkCall(uids []schema.UID, awaitMS int64) (await time.Duration, err error) {
+	switch {
+	case len(uids) == 0:
+		return 0, bad("uids names nobody: it takes 1 to %d", schema.MaxCallUIDs)
+	case len(uids) > schema.MaxCallUIDs:
+		return 0, fmt.Errorf("%w: %d uids: a call takes at most %d", ErrTooLarge, len(uids), schema.MaxCallUIDs)
+	case awaitMS < 0 || awaitMS > schema.MaxAwaitMS:
+		return 0, bad("await_ms is %d: it takes 0 to %d", awaitMS, schema.MaxAwaitMS)
+	}
+	return time.Duration(awaitMS) * time.Millisecond, checkUIDs(uids)
+}
