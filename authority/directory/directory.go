@@ -1,110 +1,201 @@
 package directory
 
 import (
-	"slices"
+	"hash/maphash"
+	"math/rand/v2"
 	"time"
 
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
-// Settings are a directory's rules; zero fields take their defaults.
+// Settings are a directory's rules. Zero fields take their defaults.
 type Settings struct {
 	Policy      Policy        // default levels
 	MaxSessions int           // of one uid; default 32
-	TTL         time.Duration // a route lives that long without a touch; default 90 s
+	TTL         time.Duration // how long a route lives without a touch; default 90 s
 	Conflict    time.Duration // after which a conflict ends without proof; default 2 s
-	Login       time.Duration // the most that a pending login lives; default 5 s
-	Random      func() uint64 // of tokens; default math/rand/v2
+	Login       time.Duration // the longest that a login is pending; default 5 s
+	Random      func() uint64 // of tokens; default math/rand/v2.Uint64
 }
 
-// Directory is the directory of one slot in one tenure. It is used by one goroutine at a time.
+func (s Settings) withDefaults() Settings {
+	if s.Policy.name == "" {
+		s.Policy, _ = ParsePolicy(defaultPolicy) // a name of the table
+	}
+	if s.MaxSessions == 0 {
+		s.MaxSessions = 32
+	}
+	if s.TTL == 0 {
+		s.TTL = 90 * time.Second
+	}
+	if s.Conflict == 0 {
+		s.Conflict = 2 * time.Second
+	}
+	if s.Login == 0 {
+		s.Login = 5 * time.Second
+	}
+	if s.Random == nil {
+		s.Random = rand.Uint64
+	}
+	return s
+}
+
+// Directory is the directory of one slot in one tenure of an authority. One goroutine uses it at
+// a time. The times given to it must not run backwards.
 type Directory struct {
-	slot       schema.Slot
-	fence      schema.Revision
+	// static
+	slot  schema.Slot
+	fence schema.Revision
+	seed  maphash.Seed
+
+	// rules and state, set from outside
 	settings   Settings
 	rebuilding bool
-	k, n       uint64
-	users      map[schema.UID][]schema.Route
+
+	// records and how they are found
+	slab     slab
+	users    index // by uid: the first record of each
+	sessions index // by owner and session: every record
+	pendings map[uint32]*login
+	named    map[uint32]time.Duration // committed records: when a token first named them
+	classes  classes
+	damper   damper
+
+	// owners, from 1
+	owners    []owner
+	processes map[schema.Process]uint32
+	lastOwner uint32
+	lost      []uint32 // gone owners not yet freed
+
+	// time
+	base  time.Time // of all durations; the first time seen
+	wheel wheel
+
+	// counters
+	lastOrder uint64 // under fence
+	stamp     uint64 // under fence
+	routes    int    // committed, of owners that are not gone
+	online    int    // uids with a committed record
+
+	refusals refusals
+	existing []schema.Route // scratch: the visible routes of one uid
+	indices  []uint32       // scratch: their records
 }
 
-// New makes an empty directory.
+// New makes the empty directory of a slot that was taken with fence.
 func New(slot schema.Slot, fence schema.Revision, settings Settings) *Directory {
-	return &Directory{slot: slot, fence: fence, settings: settings, users: map[schema.UID][]schema.Route{}}
+	return &Directory{
+		slot:      slot,
+		fence:     fence,
+		seed:      maphash.MakeSeed(),
+		settings:  settings.withDefaults(),
+		pendings:  map[uint32]*login{},
+		named:     map[uint32]time.Duration{},
+		owners:    make([]owner, 1),
+		processes: map[schema.Process]uint32{},
+	}
 }
 
-// Configure changes the rules while the directory runs.
-func (d *Directory) Configure(settings Settings) { d.settings = settings }
+// Configure changes the rules for what is decided from now on. Routes that stand keep standing.
+func (d *Directory) Configure(settings Settings) { d.settings = settings.withDefaults() }
 
-// Rebuilding says whether the slot is being rebuilt: nothing is published meanwhile.
+// Rebuilding says whether gateways' syncs are still awaited. Meanwhile no event is given, and a
+// policy that rejects new logins answers busy. The stamp moves on when a rebuild ends: it is then
+// the stamp of the event "rebuilt".
 func (d *Directory) Rebuilding(on bool) {
 	if d.rebuilding && !on {
-		d.k++ // the stamp of "rebuilt"
+		d.stamp++
 	}
 	d.rebuilding = on
 }
 
-// Stamp is the stamp of the latest event.
-func (d *Directory) Stamp() schema.Stamp { return schema.Stamp{Fence: d.fence, K: d.k} }
+// Stamp is the stamp of the latest event, and so of a look-up answered now.
+func (d *Directory) Stamp() schema.Stamp { return schema.Stamp{Fence: d.fence, K: d.stamp} }
 
-// Routes counts the committed routes of living owners.
-func (d *Directory) Routes() int { return 0 }
+// Routes counts the committed routes of owners that are not gone.
+func (d *Directory) Routes() int { return d.routes }
 
-// Users counts the uids that have a committed route.
-func (d *Directory) Users() int { return len(d.users) }
+// Users counts the uids that are online, as far as events have told.
+func (d *Directory) Users() int { return d.online }
 
-// Lookup appends the committed routes of living owners.
-func (d *Directory) Lookup(_ time.Time, uid schema.UID, into []schema.Route) []schema.Route {
-	return append(into, d.users[uid]...)
+// Lookup appends the visible routes of a uid, the latest first.
+func (d *Directory) Lookup(now time.Time, uid schema.UID, into []schema.Route) []schema.Route {
+	t := d.tick(now)
+	for i := d.first(d.hashUID(uid), uid); i != 0; {
+		r := d.slab.at(i)
+		if r.state.out() {
+			break // those that are out stand behind
+		}
+		if r.state == committed && !d.lapsed(r, t) {
+			into = append(into, schema.Route{})
+			d.route(r, t, &into[len(into)-1])
+		}
+		i = r.next
+	}
+	return into
 }
 
-// Register asks for a route.
-func (d *Directory) Register(_ time.Time, head schema.SlotHead, l schema.Login) (schema.LoginResult, []schema.Event) {
-	r := l.Route
-	r.Owner = head.From
-	d.n++
-	r.Order = schema.Order{Fence: d.fence, N: d.n}
-	d.users[r.UID] = append(d.users[r.UID], r)
-	return schema.LoginResult{Code: schema.CodeOK, Order: r.Order}, nil
+// route fills in a record as it is seen from outside.
+func (d *Directory) route(r *record, now time.Duration, out *schema.Route) {
+	c := &d.classes.list[r.class]
+	*out = schema.Route{
+		UID: r.uid(), Owner: d.owners[r.owner].process, Session: r.session,
+		Device: r.device(), Flag: c.flag, Level: c.level, Listener: c.listener,
+		Gen: r.gen, Seq: r.seq, Order: r.order,
+		Age: now - r.since, Idle: now - r.active, TTL: r.active + d.settings.TTL - now,
+	}
 }
 
-// Commit makes a pending login visible.
-func (d *Directory) Commit(time.Time, schema.SlotHead, schema.CommitEntry) (schema.LoginResult, []schema.Event) {
-	return schema.LoginResult{Code: schema.CodeDeadToken}, nil
+// tick gives the time since the first one seen. It is by the monotonic clock where now has one.
+func (d *Directory) tick(now time.Time) time.Duration {
+	if d.base.IsZero() {
+		d.base = now
+	}
+	return now.Sub(d.base)
 }
 
-// Unregister ends a session.
-func (d *Directory) Unregister(_ time.Time, head schema.SlotHead, e schema.Leave) (schema.Code, []schema.Event) {
-	d.users[e.UID] = slices.DeleteFunc(d.users[e.UID], func(r schema.Route) bool {
-		return r.Owner == head.From && r.Session == e.Session
-	})
-	return schema.CodeOK, nil
+// lapsed reports whether a record's time is over. What is visible depends on this alone; passes
+// only free what has lapsed and tell of it.
+func (d *Directory) lapsed(r *record, now time.Duration) bool {
+	return r.state.timed() && d.ends(r) <= now || d.owners[r.owner].gone || r.state.out() && d.settled(r)
 }
 
-// Touch renews the routes of sessions that have shown life, and names the exceptions.
-func (d *Directory) Touch(time.Time, schema.SlotHead, []schema.Touched) []schema.TouchException {
-	return nil
+// ends is when a timed record lapses.
+func (d *Directory) ends(r *record) time.Duration {
+	if r.state == pending {
+		return r.active
+	}
+	return r.active + d.settings.TTL
 }
 
-// Sync takes in the active sessions of a gateway.
-func (d *Directory) Sync(_ time.Time, _ schema.SlotHead, routes []schema.Route) ([]schema.SyncVerdict, []schema.Loser, []schema.Event) {
-	return make([]schema.SyncVerdict, len(routes)), nil, nil
+func (d *Directory) hashUID(uid schema.UID) uint32 {
+	return uint32(maphash.String(d.seed, string(uid)))
 }
 
-// Remove takes out routes that their owner disowned.
-func (d *Directory) Remove(time.Time, []schema.Disowned) (removed int, _ []schema.Event) {
-	return 0, nil
+// hashSession mixes the numbers that our own gateways draw.
+func hashSession(o uint32, s schema.SessionNum) uint32 {
+	x := (uint64(s) ^ uint64(o)<<48) * 0x9e3779b97f4a7c15
+	x = (x ^ x>>32) * 0xd6e8feb86659fd93
+	return uint32(x >> 32)
 }
 
-// Gone tells that a gateway boot is gone.
-func (d *Directory) Gone(time.Time, schema.Process) []schema.Event { return nil }
-
-// Expire does a bounded amount of housekeeping; more says that some is left.
-func (d *Directory) Expire(time.Time) (events []schema.Event, more bool) { return nil, false }
-
-// Explain tells all that is held of a uid.
-func (d *Directory) Explain(time.Time, schema.UID) (routes []schema.ExplainedRoute, tombs []schema.ExplainedTomb, refusals []schema.ExplainedNo) {
-	return nil, nil, nil
+// first gives the first record of a uid, 0 where there is none.
+func (d *Directory) first(hash uint32, uid schema.UID) uint32 {
+	for at, i := d.users.seek(hash, d.users.home(hash)); i != 0; at, i = d.users.seek(hash, at+1) {
+		if d.slab.at(i).uid() == uid {
+			return i
+		}
+	}
+	return 0
 }
 
-// Counts tells the sessions of each gateway node by flag.
-func (d *Directory) Counts() []schema.NodeCount { return nil }
+// find gives the record of an identity, 0 where there is none.
+func (d *Directory) find(o uint32, s schema.SessionNum, uid schema.UID) uint32 {
+	hash := hashSession(o, s)
+	for at, i := d.sessions.seek(hash, d.sessions.home(hash)); i != 0; at, i = d.sessions.seek(hash, at+1) {
+		if r := d.slab.at(i); r.session == s && r.owner == o && r.uid() == uid {
+			return i
+		}
+	}
+	return 0
+}
