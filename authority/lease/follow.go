@@ -16,8 +16,11 @@ import (
 // shows as a gap in their revisions, and a snapshot follows.
 const noticeQueue = 4096
 
-// sequenceHeader is where the server's republish names the revision.
-const sequenceHeader = "Nats-Sequence"
+// Where the server's republish names the revision, and its time.
+const (
+	sequenceHeader = "Nats-Sequence"
+	timeHeader     = "Nats-Time-Stamp"
+)
 
 // Run keeps the view until ctx ends: notices as they come; a snapshot at the start, on each
 // reconnect, when a notice was lost, and about every lease. It returns nil when ctx ended, and an
@@ -83,7 +86,8 @@ func (v *View) notice(m *nats.Msg) {
 		v.log.Warn("notice without a key or a revision", "subject", m.Subject)
 		return
 	}
-	e := entry{key: key, rev: schema.Revision(rev), marker: isMarker(m.Header), data: m.Data}
+	at, _ := time.Parse(time.RFC3339Nano, m.Header.Get(timeHeader)) // zero where it is missing
+	e := entry{key: key, rev: schema.Revision(rev), marker: isMarker(m.Header), data: m.Data, at: at}
 	odd := false
 	v.change(func(t *table, now time.Time) []Change {
 		odd = e.rev < t.held(key)
@@ -101,6 +105,11 @@ func (v *View) change(apply func(t *table, now time.Time) []Change) {
 	v.mu.Lock()
 	changes := apply(v.t, time.Now())
 	v.mu.Unlock()
+	for _, c := range changes {
+		if c.Config != nil {
+			v.b.setConfig(*c.Config)
+		}
+	}
 	v.tell(changes)
 }
 

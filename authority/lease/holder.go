@@ -92,6 +92,7 @@ func (h *Holder) Run(ctx context.Context, work func(ctx context.Context, me sche
 	for first := true; ; first = false {
 		l, err := h.take(ctx, first)
 		if ctx.Err() != nil {
+			h.setRenewed(time.Time{})
 			h.resign(l)
 			return nil
 		}
@@ -120,20 +121,20 @@ func (h *Holder) live(ctx context.Context, l *life, work func(context.Context, s
 	renewCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 
-	var lost error
+	var ended error
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if lost = h.renew(renewCtx, l); lost != nil {
+		if ended = h.renew(renewCtx, l); ended != nil {
 			h.setRenewed(time.Time{})
-			end(lost)
+			end(ended)
 		}
 	})
 	err := work(workCtx, l.me)
 	stop()
 	wg.Wait()
 	h.setRenewed(time.Time{})
-	if lost != nil {
-		return lost
+	if ended != nil {
+		return fmt.Errorf("boot %s: %w", l.me.Boot, ended)
 	}
 	h.resign(l)
 	return err
@@ -148,26 +149,31 @@ func (h *Holder) describe(l *life) schema.ProcessValue {
 	return v
 }
 
-// resign declares the life dead by itself, so that nobody waits for its lease. It is tried for a
-// moment: after that the lease decides.
+// resign declares a life dead by itself, so that nobody waits for its lease. It is tried for a
+// second: after that the lease decides.
 func (h *Holder) resign(l *life) {
 	if l == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	value := h.describe(l)
 	value.State = schema.StateDead
 	for {
-		_, err := h.b.swap(ctx, h.key, value, l.rev)
-		if err == nil {
+		e, err := h.b.read(ctx, h.key)
+		switch judge(l.me.Boot, e, err) {
+		case mine:
+			if _, err = h.b.swap(ctx, h.key, value, e.rev); err == nil {
+				h.c.Log.Info("lease resigned", "boot", string(l.me.Boot))
+				return
+			}
+		case unclear:
+		default: // not ours any more
 			return
 		}
-		e, readErr := h.b.read(ctx, h.key)
-		if ctx.Err() != nil || judge(l.me.Boot, e, readErr) != mine {
-			h.c.Log.Info("lease not resigned", "err", err)
+		if !sleep(ctx, retryFirst) {
+			h.c.Log.Warn("lease not resigned: others wait until it ends", "boot", string(l.me.Boot), "err", err)
 			return
 		}
-		l.rev = e.rev
 	}
 }

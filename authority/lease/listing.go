@@ -12,6 +12,7 @@ type listing struct {
 	entries []entry
 	at      schema.Revision
 	created time.Time // of the stream
+	now     time.Time // by the server's clock, before the reading
 }
 
 // install takes a listing. It decides every key that has not changed after it: also one that stood
@@ -23,6 +24,9 @@ func (t *table) install(l listing, now time.Time) (changes []Change, again bool)
 		t.seen.restart()
 	}
 	t.created = l.created
+	if l.now.After(t.newest) {
+		t.newest = l.now
+	}
 	named := make(map[string]bool, len(l.entries))
 	for _, e := range l.entries {
 		named[e.key] = true
@@ -38,6 +42,9 @@ func (t *table) install(l listing, now time.Time) (changes []Change, again bool)
 func (t *table) held(key string) schema.Revision {
 	if s, ok := subjects.ParseSlotKey(key); ok {
 		return t.slots[s].rev
+	}
+	if key == subjects.ConfigKey {
+		return t.configRev
 	}
 	kind, name := subjects.ParseKey(key)
 	if m := t.members[Role(kind)][schema.NodeID(name)]; m != nil && m.state != absent {

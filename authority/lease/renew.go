@@ -69,12 +69,14 @@ func (h *Holder) settle(ctx context.Context, l *life) error {
 	switch judge(l.me.Boot, e, err) {
 	case mine:
 		l.rev = e.rev
-	case lost:
+	case dead:
 		return fmt.Errorf("%w: key %s at revision %d", ErrLost, h.key, e.rev)
 	case other:
 		return fmt.Errorf("%w: key %s at revision %d", ErrTakenOver, h.key, e.rev)
 	case bucketGone:
 		return h.bucketLost(ctx, l)
+	case closed:
+		return err
 	}
 	return nil
 }
@@ -93,15 +95,15 @@ func (h *Holder) bucketLost(ctx context.Context, l *life) error {
 		}
 		e, err := h.b.read(ctx, h.key)
 		switch judge(l.me.Boot, e, err) {
+		case mine:
+			l.rev = e.rev
+			return nil
 		case unclear:
 			if !sleep(ctx, retryLast) {
 				return nil
 			}
-			continue
-		case mine:
-			l.rev = e.rev
-			return nil
+		default:
+			return fmt.Errorf("%w: no key %s", ErrBucketLost, h.key)
 		}
-		return fmt.Errorf("%w: no key %s", ErrBucketLost, h.key)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -13,20 +13,17 @@ import (
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
-// Bounds of the snapshots.
+// Bounds of a snapshot's steps.
 const (
-	createWait = time.Second           // for the consumer; without the meta leader none is created
-	stepWait   = time.Second           // for each message of it
-	apart      = time.Second           // between two snapshots that notices ask for
-	retryFirst = 50 * time.Millisecond // after a failed one, doubling to
-	retryLast  = time.Second
+	createWait = time.Second // for the consumer; without the meta leader none is created
+	stepWait   = time.Second // for each message of it
 )
 
 // snapshots takes them one at a time until ctx ends.
 func (v *View) snapshots(ctx context.Context) {
-	first, pause := true, retryFirst
+	var p pace
 	for {
-		waiting, ok := v.nextSnapshot(ctx)
+		waiting, ok := p.next(ctx, v.b.Config().Lease(), v.stale, v.refresh)
 		if !ok {
 			return
 		}
@@ -34,45 +31,28 @@ func (v *View) snapshots(ctx context.Context) {
 		for _, done := range waiting {
 			done <- err
 		}
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
-		case err != nil:
-			v.log.Debug("snapshot of the bucket failed", "err", err, "retry", pause)
-			v.want()
-			sleep(ctx, pause)
-			pause = min(2*pause, retryLast)
-		case first:
-			close(v.ready)
-			first = false
-			fallthrough
-		default:
-			pause = retryFirst
 		}
+		if err != nil {
+			v.report(p.pause == 0, err)
+			p.failed()
+			continue
+		}
+		if p.last.IsZero() {
+			close(v.ready)
+		}
+		p.succeeded()
 	}
 }
 
-// nextSnapshot waits until one is wanted, and gives those who wait for it.
-func (v *View) nextSnapshot(ctx context.Context) (waiting []chan error, ok bool) {
-	every := v.b.Config().Lease()
-	timer := time.NewTimer(every*4/5 + rand.N(every*2/5))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return nil, false
-	case <-timer.C:
-	case <-v.stale:
-	case done := <-v.refresh:
-		waiting = append(waiting, done)
+// report tells the first failure after a success aloud.
+func (v *View) report(first bool, err error) {
+	level := slog.LevelDebug
+	if first {
+		level = slog.LevelWarn
 	}
-	for {
-		select {
-		case done := <-v.refresh:
-			waiting = append(waiting, done)
-		default:
-			return waiting, true
-		}
-	}
+	v.log.Log(context.Background(), level, "the bucket cannot be read: what was known of it stays, and it is tried again", "err", err)
 }
 
 // Refresh reads the whole bucket from its leader, and returns when the view holds what it said
@@ -121,7 +101,7 @@ func (b *Bucket) list(ctx context.Context) (listing, error) {
 	if err != nil {
 		return listing{}, err
 	}
-	l := listing{created: info.Created}
+	l := listing{created: info.Created, now: info.TimeStamp}
 	if info.State.Msgs == 0 {
 		l.at = schema.Revision(info.State.LastSeq)
 		return l, nil

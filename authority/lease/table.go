@@ -12,7 +12,9 @@ import (
 // table is what the bucket says, as far as heard. It is pure: now is passed in, and what changed
 // comes out.
 type table struct {
-	config  schema.Config
+	config    schema.Config
+	configRev schema.Revision
+
 	members map[Role]map[schema.NodeID]*member
 	slots   [schema.Slots]slot
 
@@ -23,6 +25,9 @@ type table struct {
 
 	created time.Time // the stream's creation, by the last snapshot: another one is another bucket
 	seen    progress
+
+	configured time.Time // when config was written, by the server's clock
+	newest     time.Time // the newest of the server's times heard, with a snapshot or a read
 }
 
 func newTable(c schema.Config) *table {
@@ -66,10 +71,13 @@ type ProcessChange struct {
 // the bucket itself went back.
 func (t *table) put(e entry, now time.Time, force bool) []Change {
 	t.top = max(t.top, e.rev)
+	if e.at.After(t.newest) {
+		t.newest = e.at
+	}
 	kind, name := subjects.ParseKey(e.key)
 	switch {
 	case e.key == subjects.ConfigKey:
-		return t.putConfig(e)
+		return t.putConfig(e, force)
 	case kind == subjects.SlotKeys:
 		return t.putSlot(e, now, force)
 	case kind == subjects.AuthorityKeys || kind == subjects.GatewayKeys:
@@ -80,10 +88,14 @@ func (t *table) put(e entry, now time.Time, force bool) []Change {
 
 // putConfig takes what running processes follow: policy and limits. Slots and format never change,
 // and a process keeps the times with which it started.
-func (t *table) putConfig(e entry) []Change {
+func (t *table) putConfig(e entry, force bool) []Change {
 	c, err := decodeConfig(e)
-	if e.marker || err != nil || c.Check() != nil {
+	if e.rev <= t.configRev && !force || e.marker || err != nil || c.Check() != nil {
 		return nil
+	}
+	t.configRev = e.rev
+	if !e.at.IsZero() {
+		t.configured = e.at
 	}
 	next := t.config
 	next.Policy, next.MaxSessions = c.Policy, c.MaxSessions

@@ -165,6 +165,9 @@ func (v *View) unsubscribe(f *func(Change)) {
 }
 
 func (v *View) tell(changes []Change) {
+	if len(changes) == 0 {
+		return
+	}
 	v.subsMu.Lock()
 	subs := v.subs
 	v.subsMu.Unlock()
