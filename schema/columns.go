@@ -7,17 +7,17 @@ import (
 	"math"
 	"slices"
 	"time"
-	"unicode/utf8"
 )
 
 // columns is the column form of many rows: each field of all rows, then the next field of all
-// rows. Like coder it writes or reads by one description. A number is a varint in its shortest
-// form, strings are all their lengths and then all their bytes.
+// rows. Like coder it writes or reads by one description, and writing changes nothing in a row. A
+// number is a varint in its shortest form; strings are all their lengths, then all their bytes.
 type columns struct {
 	writing bool
 	out     []byte
-	in      string // reading: what is left of one copy of the bytes, which all strings read share
-	err     error
+	in      string // reading: one copy of the bytes, which all strings read share
+	pos     int    // reading: what of in is read; all of it after an error
+	err     error  // the first
 }
 
 var (
@@ -44,8 +44,8 @@ func (c *coder) columns(what string, walk func(*columns)) {
 	} else {
 		col.in = string(c.readBin(what))
 		walk(&col)
-		if col.err == nil && len(col.in) > 0 {
-			col.keep(fmt.Errorf("%d bytes after the last column", len(col.in)))
+		if rest := col.left(); rest > 0 {
+			col.keep(fmt.Errorf("%d bytes after the last column", rest))
 		}
 	}
 	if col.err != nil {
@@ -54,53 +54,39 @@ func (c *coder) columns(what string, walk func(*columns)) {
 }
 
 func (c *columns) keep(err error) {
-	if c.err == nil {
+	if c.err == nil && err != nil {
 		c.err = err
+		c.pos = len(c.in)
 	}
 }
 
-// rows walks the number of rows and makes room for them. Each row takes at least width bytes, so
-// that what is allocated is bounded by what came.
-func rows[T any](c *columns, s *[]T, most, width int) {
-	n := c.uvarint(uint64(len(*s)))
-	switch {
-	case c.err != nil:
-	case n > uint64(most):
-		c.keep(fmt.Errorf("%d rows where at most %d are allowed", n, most))
-	case c.writing:
-		c.out = slices.Grow(c.out, int(n)*width*2)
-	case n > uint64(len(c.in)/width):
-		c.keep(fmt.Errorf("%d rows in %d bytes", n, len(c.in)))
-	default:
-		*s = room[T](int(n))
+// left is how many bytes are left to be read.
+func (c *columns) left() int { return len(c.in) - c.pos }
+
+// put writes a number.
+func (c *columns) put(v uint64) { c.out = binary.AppendUvarint(c.out, v) }
+
+// get reads a number; 0 after an error.
+func (c *columns) get() uint64 {
+	if c.pos < len(c.in) && c.in[c.pos] < 0x80 {
+		c.pos++
+		return uint64(c.in[c.pos-1])
 	}
+	return c.getLong()
 }
 
-// uvarint walks one number: it writes v and returns it, or returns what it reads.
-func (c *columns) uvarint(v uint64) uint64 {
-	if c.writing {
-		c.out = binary.AppendUvarint(c.out, v)
-		return v
-	}
-	if len(c.in) > 0 && c.in[0] < 0x80 && c.err == nil {
-		v = uint64(c.in[0])
-		c.in = c.in[1:]
-		return v
-	}
-	return c.readLong()
-}
-
-// readLong reads a number of several bytes, seven bits each, the lowest first.
-func (c *columns) readLong() (v uint64) {
-	for i := 0; i < len(c.in) && c.err == nil; i++ {
-		b := c.in[i]
+// getLong reads a number of several bytes, seven bits each, the lowest first.
+func (c *columns) getLong() (v uint64) {
+	for i, b := range []byte(c.in[c.pos:min(len(c.in), c.pos+binary.MaxVarintLen64)]) {
 		switch {
 		case i == binary.MaxVarintLen64-1 && b > 1:
 			c.keep(errRange)
-		case b == 0:
+			return 0
+		case b == 0 && i > 0:
 			c.keep(errLong)
+			return 0
 		case b < 0x80:
-			c.in = c.in[i+1:]
+			c.pos += i + 1
 			return v | uint64(b)<<(7*i)
 		}
 		v |= uint64(b&0x7f) << (7 * i)
@@ -109,17 +95,43 @@ func (c *columns) readLong() (v uint64) {
 	return 0
 }
 
+// getAtMost reads a number up to most.
+func (c *columns) getAtMost(most uint64) uint64 {
+	v := c.get()
+	if v > most {
+		c.keep(errRange)
+		return 0
+	}
+	return v
+}
+
+// rows walks the number of rows and makes room for them. Each row takes at least width bytes, so
+// that what is allocated is bounded by what came.
+func rows[T any](c *columns, s *[]T, most, width int) {
+	n := uint64(len(*s))
+	if !c.writing {
+		n = c.get()
+	}
+	switch {
+	case n > uint64(most):
+		c.keep(fmt.Errorf("%d rows where at most %d are allowed", n, most))
+	case c.writing:
+		c.out = slices.Grow(c.out, int(n)*width*3)
+		c.put(n)
+	case n > uint64(c.left()/width):
+		c.keep(fmt.Errorf("%d rows in %d bytes", n, c.left()))
+	default:
+		*s = room[T](int(n))
+	}
+}
+
 // numbers walks one unsigned field of n rows.
 func numbers[T ~uint8 | ~uint16 | ~uint32 | ~uint64](c *columns, n int, at func(i int) *T) {
-	for i := 0; i < n && c.err == nil; i++ {
-		p := at(i)
-		v := c.uvarint(uint64(*p))
-		if v > uint64(^T(0)) {
-			c.keep(errRange)
-			return
-		}
-		if !c.writing {
-			*p = T(v)
+	for i := range n {
+		if c.writing {
+			c.put(uint64(*at(i)))
+		} else {
+			*at(i) = T(c.getAtMost(uint64(^T(0))))
 		}
 	}
 }
@@ -127,58 +139,63 @@ func numbers[T ~uint8 | ~uint16 | ~uint32 | ~uint64](c *columns, n int, at func(
 // enums walks one field of n rows that is of a closed set which ends before end. One of a newer
 // process reads as other.
 func enums[T ~uint8](c *columns, n int, end, other T, at func(i int) *T) {
-	for i := 0; i < n && c.err == nil; i++ {
+	numbers(c, n, at)
+	for i := range n {
 		p := at(i)
-		v := c.uvarint(uint64(*p))
 		switch {
-		case c.writing && v >= uint64(end), v > math.MaxUint8:
+		case *p < end:
+		case c.writing:
 			c.keep(errRange)
-		case !c.writing:
-			*p = known(T(v), end, other)
+		default:
+			*p = other
 		}
 	}
 }
 
+// zigzag makes small numbers of those that are close to 0 on either side.
+func zigzag(step int64) uint64 { return uint64(step<<1) ^ uint64(step>>63) }
+
+func unzigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
+
 // deltas walks one number of n rows as the signed distance to the row before: short where rows
 // are close together, in whatever order.
 func deltas[T ~uint64](c *columns, n int, at func(i int) *T) {
-	var last uint64
-	for i := 0; i < n && c.err == nil; i++ {
+	var last T
+	for i := range n {
 		p := at(i)
-		step := int64(uint64(*p) - last)
-		zig := c.uvarint(uint64(step<<1) ^ uint64(step>>63))
-		last += zig>>1 ^ -(zig & 1)
-		if !c.writing {
-			*p = T(last)
+		if c.writing {
+			c.put(zigzag(int64(*p - last)))
+		} else {
+			*p = last + T(unzigzag(c.get()))
 		}
+		last = *p
 	}
 }
 
 // sessions walks one session of n rows: the indexes as deltas, then the generations.
 func (c *columns) sessions(n int, at func(i int) *SessionNum) {
 	var last int64
-	for i := 0; i < n && c.err == nil; i++ {
+	for i := range n {
 		p := at(i)
-		step := int64(p.Index()) - last
-		zig := c.uvarint(uint64(step<<1) ^ uint64(step>>63))
-		last += int64(zig>>1) ^ -int64(zig&1)
+		if c.writing {
+			index := int64(p.Index())
+			c.put(zigzag(index - last))
+			last = index
+			continue
+		}
+		last += unzigzag(c.get())
 		if last < 0 || last > math.MaxUint32 {
 			c.keep(errRange)
 			return
 		}
-		if !c.writing {
-			*p = SessionNum(last)
-		}
+		*p = SessionNum(last)
 	}
-	for i := 0; i < n && c.err == nil; i++ {
+	for i := range n {
 		p := at(i)
-		generation := c.uvarint(uint64(p.Generation()))
-		if generation > math.MaxUint32 {
-			c.keep(errRange)
-			return
-		}
-		if !c.writing {
-			*p = NewSessionNum(p.Index(), uint32(generation))
+		if c.writing {
+			c.put(uint64(p.Generation()))
+		} else {
+			*p = NewSessionNum(p.Index(), uint32(c.getAtMost(math.MaxUint32)))
 		}
 	}
 }
@@ -186,55 +203,13 @@ func (c *columns) sessions(n int, at func(i int) *SessionNum) {
 // durations walks one duration of n rows, in units of unit, never below 0.
 func durations(c *columns, n int, unit time.Duration, at func(i int) *time.Duration) {
 	most := math.MaxInt64 / uint64(unit)
-	for i := 0; i < n && c.err == nil; i++ {
-		p := at(i)
-		v := c.uvarint(uint64(max(0, *p) / unit))
-		if v > most {
-			c.keep(errRange)
-			return
-		}
-		if !c.writing {
-			*p = time.Duration(v) * unit
-		}
-	}
-}
-
-// texts walks one string of n rows, each of at most most bytes.
-func texts[T ~string](c *columns, n, most int, at func(i int) *T) {
-	lengths := *c // reads the lengths again, beside their strings
-	for i := 0; i < n && c.err == nil; i++ {
-		if size := c.uvarint(uint64(len(*at(i)))); size > uint64(most) {
-			c.keep(fmt.Errorf("string of %d bytes where at most %d are allowed", size, most))
-		}
-	}
-	for i := 0; i < n && c.err == nil; i++ {
+	for i := range n {
 		p := at(i)
 		if c.writing {
-			c.out = append(c.out, *p...)
+			c.put(uint64(max(0, *p) / unit))
 		} else {
-			*p = T(c.take(lengths.uvarint(0)))
+			*p = time.Duration(c.getAtMost(most)) * unit
 		}
-		if !utf8.ValidString(string(*p)) {
-			c.keep(errUTF8)
-		}
-	}
-}
-
-func (c *columns) take(n uint64) string {
-	if n > uint64(len(c.in)) {
-		c.keep(errCut)
-		return ""
-	}
-	s := c.in[:n]
-	c.in = c.in[n:]
-	return s
-}
-
-// uids walks the uid of n rows.
-func (c *columns) uids(n int, at func(i int) *UID) {
-	texts(c, n, MaxUID, at)
-	for i := 0; i < n && c.err == nil; i++ {
-		c.keep(at(i).Check())
 	}
 }
 

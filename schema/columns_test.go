@@ -39,7 +39,7 @@ func readRows(in string) ([]row, error) {
 	c := columns{in: in}
 	var r []row
 	c.rowsOf(&r)
-	if c.err == nil && c.in != "" {
+	if c.err == nil && c.left() > 0 {
 		c.err = errTotal
 	}
 	return r, c.err
@@ -89,17 +89,17 @@ func TestColumnsRefuse(t *testing.T) {
 		"rows in no bytes":     {"\x0a" + strings.Repeat("\x00", 69), "10 rows in 69 bytes"},
 		"long form of 1":       {"\x81\x00" + one[1:], "number not in its shortest form"},
 		"long form of 0":       {"\x80\x00", "number not in its shortest form"},
-		"long uid":             {"\x01\x81\x02" + strings.Repeat("a", 300), "string of 257 bytes where at most 256"},
+		"long uid":             {"\x01\x81\x02" + strings.Repeat("a", 300), "number above its limit"},
 		"uid beyond the end":   {"\x01\x20" + one[2:], "cut off"},
 		"empty uid":            {"\x01\x00" + one[3:], "uid is empty"},
 		"uid not UTF-8":        {"\x01\x01\xff" + one[3:], "not UTF-8"},
 		"control in uid":       {"\x01\x01\n" + one[3:], "control character"},
 		"no words":             {"\x01\x01a\x00\x00\x00\x00\x00\x00\x00", "no word for 1 rows"},
 		"more words than rows": {"\x01\x01a\x02\x01\x01nn\x01\x01bb\x00", "2 rows where at most 1"},
-		"word not there":       {"\x02\x01\x01ab\x02\x01\x01nm\x01\x01bc\x00\x02" + strings.Repeat("\x00", 20), "word 2 of 2"},
+		"word not there":       {"\x02\x01\x01ab\x02\x01\x01nm\x01\x01bc\x00\x02" + strings.Repeat("\x00", 20), "number above its limit"},
 		"node with a dot":      {"\x01" + "\x01a" + "\x01\x01.\x01b" + one[8:], "node"},
 		"boot without node":    {"\x01" + "\x01a" + "\x01\x00\x01b" + one[7:], "node"},
-		"long boot":            {"\x01" + "\x01a" + "\x01\x01n\x17" + strings.Repeat("b", 40), "string of 23 bytes"},
+		"long boot":            {"\x01" + "\x01a" + "\x01\x01n\x17" + strings.Repeat("b", 40), "number above its limit"},
 		"flag in upper case":   {"\x01" + "\x01a" + "\x01\x01n\x01b" + "\x01\x01A" + one[10:], "flag"},
 		"index below 0":        {one[:10] + "\x01" + one[11:], "number above its limit"},
 		"index above 32 bits":  {one[:10] + "\x80\x80\x80\x80\x20" + one[11:], "number above its limit"},
@@ -142,10 +142,10 @@ func TestColumnsWorstAllocation(t *testing.T) {
 	}
 	// Rows that declare ever more words of ever fewer bytes.
 	hostile := columns{writing: true}
-	hostile.uvarint(0)                                       // groups
-	hostile.uvarint(0)                                       // counts
-	hostile.uvarint(n)                                       // routes
-	hostile.uvarint(n)                                       // processes
+	hostile.put(0)                                           // groups
+	hostile.put(0)                                           // counts
+	hostile.put(n)                                           // routes
+	hostile.put(n)                                           // processes
 	hostile.out = append(hostile.out, make([]byte, 20*n)...) // all empty
 	b := appendUint(appendUint(appendArrayHead(nil, 4), uint64(KindLookupAnswer)), version)
 	b = append(appendArrayHead(b, 4), "\xa0\xa0\x00\xa0"...)

@@ -56,12 +56,18 @@ const Slots = 256
 // Check tells what is wrong with a uid from outside, or returns nil.
 func (u UID) Check() error {
 	switch {
-	case len(u) == 0:
-		return fmt.Errorf("uid is empty: it takes 1 to %d bytes", MaxUID)
 	case len(u) > MaxUID:
 		return fmt.Errorf("uid has %d bytes: it takes 1 to %d", len(u), MaxUID)
 	case !utf8.ValidString(string(u)):
 		return fmt.Errorf("uid %q is not valid UTF-8", string(u))
+	}
+	return u.checkShape()
+}
+
+// checkShape is Check of a uid that is known to be valid UTF-8 of at most MaxUID bytes.
+func (u UID) checkShape() error {
+	if u == "" {
+		return fmt.Errorf("uid is empty: it takes 1 to %d bytes", MaxUID)
 	}
 	for i := range len(u) {
 		if c := u[i]; c < 0x20 || c == 0x7f || c == 0xc2 && u[i+1] < 0xa0 { // 0xc2 opens U+0080 to U+00BF

@@ -46,9 +46,18 @@ func (c *columns) touched(t []Touched) {
 		if gen != generation {
 			step |= 1
 		}
-		step = c.uvarint(step)
+		if c.writing {
+			c.put(step)
+		} else {
+			step = c.get()
+		}
 		if step&1 == 1 {
-			generation = c.uvarint(gen)
+			generation = gen
+			if c.writing {
+				c.put(gen)
+			} else {
+				generation = c.get()
+			}
 		}
 		index += step >> 1
 		if index > math.MaxUint32 || generation > math.MaxUint32 {

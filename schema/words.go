@@ -1,6 +1,9 @@
 package schema
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // words walks a field of n rows that has few different values: the values, as list walks them,
 // then, where there is more than one, the index of each row's. A value takes at least width bytes.
@@ -15,47 +18,49 @@ func words[T comparable](c *columns, n, width int, at func(i int) *T, list func(
 	}
 	rows(c, &values, n, width)
 	list(len(values), func(i int) *T { return &values[i] })
-	if c.err == nil && len(values) == 0 {
+	switch {
+	case c.err != nil:
+	case len(values) == 0:
 		c.keep(fmt.Errorf("no word for %d rows", n))
-	}
-	for i := 0; i < n && c.err == nil; i++ {
-		var k uint64
-		if len(values) > 1 {
-			k = c.wordIndex(index, i)
-		}
-		switch {
-		case k >= uint64(len(values)):
-			c.keep(fmt.Errorf("word %d of %d", k, len(values)))
-		case !c.writing:
-			*at(i) = values[k]
+	case !c.writing:
+		getWords(c, values, n, at)
+	case len(values) > 1:
+		for _, k := range index {
+			c.put(uint64(k))
 		}
 	}
 }
 
-func (c *columns) wordIndex(index []uint32, i int) uint64 {
-	if c.writing {
-		return c.uvarint(uint64(index[i]))
+func getWords[T any](c *columns, values []T, n int, at func(i int) *T) {
+	for i := range n {
+		k := 0
+		if len(values) > 1 {
+			k = int(c.getAtMost(uint64(len(values) - 1)))
+		}
+		*at(i) = values[k]
 	}
-	return c.uvarint(0)
 }
+
+// fewWords is how many words are searched one by one before a map is asked.
+const fewWords = 8
 
 // wordList gives the different values in the order of their first rows, and each row's index.
 func wordList[T comparable](n int, at func(i int) *T) (values []T, index []uint32) {
 	index = make([]uint32, n)
-	seen := map[T]uint32{}
+	seen := map[T]int{}
 	for i := range n {
 		v := *at(i)
-		if i > 0 && v == values[index[i-1]] {
-			index[i] = index[i-1]
-			continue
+		k := slices.Index(values[:min(len(values), fewWords)], v)
+		if k < 0 {
+			known, ok := seen[v]
+			if !ok {
+				known = len(values)
+				seen[v] = known
+				values = append(values, v)
+			}
+			k = known
 		}
-		k, ok := seen[v]
-		if !ok {
-			k = uint32(len(values))
-			seen[v] = k
-			values = append(values, v)
-		}
-		index[i] = k
+		index[i] = uint32(k)
 	}
 	return values, index
 }
@@ -64,7 +69,7 @@ func wordList[T comparable](n int, at func(i int) *T) (values []T, index []uint3
 func labels[T checkable](c *columns, n, most int, at func(i int) *T) {
 	words(c, n, 1, at, func(n int, at func(i int) *T) {
 		texts(c, n, most, at)
-		for i := 0; i < n && c.err == nil; i++ {
+		for i := range n {
 			if w := *at(i); w != "" {
 				c.keep(w.Check())
 			}
@@ -77,7 +82,7 @@ func (c *columns) processes(n int, at func(i int) *Process) {
 	words(c, n, 2, at, func(n int, at func(i int) *Process) {
 		texts(c, n, MaxNode, func(i int) *NodeID { return &at(i).Node })
 		texts(c, n, bootLen, func(i int) *BootID { return &at(i).Boot })
-		for i := 0; i < n && c.err == nil; i++ {
+		for i := range n {
 			c.keep(at(i).checkWords())
 		}
 	})
