@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -92,6 +93,18 @@ func (d *Directory) lose(o uint32) {
 	own.gone = true
 	d.routes -= own.routes
 	d.lost = append(d.lost, o)
+}
+
+// Owners gives the gateway boots that are known here and not known to be gone.
+func (d *Directory) Owners() iter.Seq[schema.Process] {
+	return func(yield func(schema.Process) bool) {
+		for o := range d.owners {
+			own := &d.owners[o]
+			if !own.gone && !own.process.IsZero() && !yield(own.process) {
+				return
+			}
+		}
+	}
 }
 
 // Gone tells that a gateway boot is gone: what it owns counts for nothing from now on. It is freed

@@ -1,0 +1,64 @@
+// Package authority is the worker that holds slots of the directory and answers for them.
+//
+// It owns: which slots this process holds and under which fence, the serving of their requests, the
+// publishing of their events, and the ending of the leases of processes that have fallen silent.
+// It does not own what stands in a directory (package directory decides, purely), nor what a lease
+// is (package lease). It is a pure responder: it calls nobody while it serves; what it must read
+// from the bucket it reads beside the serving loops, and answers "try again" meanwhile.
+//
+//	 slot.<s>.<fence>.*           authority.<node>.<boot>.*
+//	        |                              |
+//	  +-----v------+  slot % loops   +-----v------+
+//	  | loop queue | ...             | asks queue |     bounded: 4,096; what does not fit is dropped
+//	  +-----+------+                 +-----+------+     and asked again by its requester
+//	        | serve.go                     | ask.go
+//	        |      check target, lease, sender
+//	        +---------------+--------------+
+//	                  +-----v------+
+//	                  | tenure     |  one a slot and fence, one mutex: directory, rebuild
+//	                  +-----+------+
+//	                        | outbox (bounded, in stamp order)
+//	                        v
+//	                   event.<slot>.<token>
+//
+//	bucket --notices--> lease.View --wake--> slots.go: follow, claim, reap, upkeep
+//
+// # A life
+//
+// [lease.Holder] draws a boot, takes the key authority.<node> and calls serve under a context that
+// ends with the lease. All goroutines of a life end with it, and all tenures with them: the next
+// life has another boot, and begins with empty directories.
+//
+// # Goroutines of a life
+//
+//	loop.run       max(2, GOMAXPROCS) for slot requests (a slot always goes to the same one, so that
+//	               its requests stay in order), as many for look-ups
+//	publish        events
+//	keepSlots      the only writer of the table of what is held
+//	reread         one short-lived read a key, when a request shows that the view is behind
+//
+// # Invariants
+//
+//   - A slot is held only at the fence that this process wrote, or found itself named at.
+//   - Every request is compared with the tenure's target by [schema.Target.Differs] after it was
+//     taken from the queue, and the lease is checked then too.
+//   - A login is committed only inside the trust of the lease: 2/3 of it, from the start of the
+//     last acknowledged attempt. Beyond it look-ups, touches, unregister and sync are answered,
+//     marked suspect.
+//   - A uid without routes is unknown, not offline, until every gateway that may have sessions of
+//     the slot has sent its last chunk or is gone.
+//   - Events leave in the order of their stamps; none while the slot is being rebuilt.
+//
+// # Failures
+//
+//	process killed            its key stands still for a lease; a survivor writes state=dead, then
+//	                          claims its slots by rank; the gateways sync them unasked
+//	restarted at once         it takes its own key over (nobody answers for the old boot), so its
+//	                          slots are unowned at once
+//	lease lost                all tenures are dropped, the next life begins
+//	slot key names another    the tenure is dropped, its requesters get mismatch and the new owner
+//	claim unanswered          found by the next look at the view: the key names us, we take it up
+//	gateway killed            its routes count for nothing once its key says dead or another boot
+//	a wedged loop             takes no probe: no renewal is sent, the lease ends
+//	outbox full               events are dropped and counted; the slot's watchers are told rebuilt
+package authority

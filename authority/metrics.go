@@ -1,0 +1,70 @@
+package authority
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// metrics are what an authority counts, labelled by closed sets only.
+type metrics struct {
+	ops           *prometheus.CounterVec // by operation, entries
+	outcomes      *prometheus.CounterVec // of logins, by operation and code
+	events        *prometheus.CounterVec // by type
+	eventsDropped prometheus.Counter
+	moves         *prometheus.CounterVec // of slots, taken or dropped
+}
+
+func newMetrics(r prometheus.Registerer, w *Worker) *metrics {
+	f := promauto.With(r)
+	name := func(s string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Namespace: "rollcall", Subsystem: "authority", Name: s}
+	}
+	counter := func(s, help string, labels ...string) *prometheus.CounterVec {
+		o := name(s)
+		o.Help = help
+		return f.NewCounterVec(o, labels)
+	}
+	dropped := name("events_dropped_total")
+	dropped.Help = "Events that were not published; their slots' watchers were told to look up again."
+	m := &metrics{
+		ops:           counter("entries_total", "Entries served, by operation.", "op"),
+		outcomes:      counter("logins_total", "Entries of register and commit, by outcome.", "op", "code"),
+		events:        counter("events_total", "Events published, by type.", "type"),
+		eventsDropped: f.NewCounter(dropped),
+		moves:         counter("slot_moves_total", "Slots taken and dropped.", "what"),
+	}
+	gauge := func(s, help string, value func() float64) {
+		f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "rollcall", Subsystem: "authority", Name: s, Help: help}, value)
+	}
+	gauge("slots", "Slots held.", func() float64 { n, _ := w.totals(); return float64(n) })
+	gauge("routes", "Routes in the directories of the slots held.", func() float64 { _, n := w.totals(); return float64(n) })
+	return m
+}
+
+func (m *metrics) logins(op string, results []schema.LoginResult) {
+	for i := range results {
+		m.outcomes.WithLabelValues(op, results[i].Code.String()).Inc()
+	}
+}
+
+// totals counts what is held; each slot is locked on its own.
+func (w *Worker) totals() (slots, routes int) {
+	for i := range w.held {
+		if t := w.held[i].Load(); t != nil {
+			slots++
+			routes += t.routes()
+		}
+	}
+	return slots, routes
+}
+
+func (t *tenure) routes() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return 0
+	}
+	return t.dir.Routes()
+}

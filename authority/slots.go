@@ -1,0 +1,275 @@
+package authority
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rollcall-mesh/rollcall/authority/directory"
+	"github.com/rollcall-mesh/rollcall/authority/lease"
+	"github.com/rollcall-mesh/rollcall/schema"
+	"github.com/rollcall-mesh/rollcall/subjects"
+)
+
+const (
+	// beat is how often slots are looked over, whatever the notices say.
+	beat = 250 * time.Millisecond
+	// claimsInFlight bounds the writes of one round of claims.
+	claimsInFlight = 64
+	// claimTimeout bounds one claim; an unanswered one is found by the next look at the view.
+	claimTimeout = 5 * time.Second
+)
+
+// keepSlots makes what is held follow the view until ctx ends: it drops what has another owner,
+// takes up what the bucket says is ours, claims what nobody owns, ends the leases of processes
+// that have fallen silent, and does what falls due with time.
+func (w *Worker) keepSlots(ctx context.Context) {
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	unowned := map[schema.Slot]time.Time{} // since when nobody owns it, by our clock
+	for {
+		w.follow(ctx, time.Now())
+		w.claim(ctx, unowned)
+		w.reap(ctx)
+		w.upkeep(ctx)
+		select {
+		case <-w.wake:
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// follow drops and takes up slots as the view says.
+func (w *Worker) follow(ctx context.Context, now time.Time) {
+	var taken []*tenure
+	for i := range w.held {
+		s := schema.Slot(i)
+		target, owned := w.view.Target(s)
+		held := w.held[s].Load()
+		if held != nil && owned && target != held.target && target.Fence >= held.target.Fence {
+			w.drop(held, target.String())
+			held = nil
+		}
+		if held == nil && owned && target.Authority == w.Me() {
+			if t := w.take(target, now); t != nil {
+				taken = append(taken, t)
+			}
+		}
+	}
+	w.awaitGateways(ctx, taken)
+}
+
+// claim writes this process into the keys of slots that nobody owns and that are its turn, side by
+// side, and takes up those that it got.
+func (w *Worker) claim(ctx context.Context, unowned map[schema.Slot]time.Time) {
+	if !w.holder.Trusted() {
+		return
+	}
+	wanted := w.wanted(unowned, time.Now())
+	won := make([]schema.Target, len(wanted))
+	var running sync.WaitGroup
+	free := make(chan struct{}, claimsInFlight)
+	for i, s := range wanted {
+		free <- struct{}{}
+		running.Go(func() {
+			won[i] = w.claimOne(ctx, s)
+			<-free
+		})
+	}
+	running.Wait()
+	var taken []*tenure
+	for _, target := range won {
+		if target.Fence > 0 {
+			delete(unowned, target.Slot)
+			if t := w.take(target, time.Now()); t != nil {
+				taken = append(taken, t)
+			}
+		}
+	}
+	w.awaitGateways(ctx, taken)
+}
+
+// wanted gives the slots to claim now, and keeps the book of who is unowned since when.
+func (w *Worker) wanted(unowned map[schema.Slot]time.Time, now time.Time) (wanted []schema.Slot) {
+	me := w.Me().Node
+	live := w.liveWorkers()
+	for i := range w.held {
+		s := schema.Slot(i)
+		if _, owned := w.view.Target(s); owned || w.held[s].Load() != nil {
+			delete(unowned, s)
+			continue
+		}
+		since, known := unowned[s]
+		if !known {
+			since = now
+			unowned[s] = now
+		}
+		if claims(me, live, s, now.Sub(since)) {
+			wanted = append(wanted, s)
+		}
+	}
+	return wanted
+}
+
+func (w *Worker) liveWorkers() (live []schema.NodeID) {
+	span := w.view.Config().Lease()
+	for _, m := range w.view.Members(lease.Authority) {
+		serving := m.Value.State == schema.StateServing || m.Value.State == schema.StateJoining
+		if serving && m.Quiet < span {
+			live = append(live, m.Process.Node)
+		}
+	}
+	return live
+}
+
+// claimOne returns the target with the fence won, or the zero target.
+func (w *Worker) claimOne(ctx context.Context, s schema.Slot) schema.Target {
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	me := w.Me()
+	revision, _ := w.view.Key(s)
+	fence, err := w.bucket.Claim(ctx, s, revision, me)
+	switch {
+	case err == nil:
+		return schema.Target{Slot: s, Fence: fence, Authority: me}
+	case errors.Is(err, lease.ErrConflict):
+		w.reread(subjects.SlotKey(s))
+	default:
+		w.log.Debug("claim failed", "slot", s, "err", err)
+	}
+	return schema.Target{}
+}
+
+// take begins a tenure: an empty directory, then the subscription. It returns nil when the slot is
+// held already at that fence, or the connection does not take the subscription.
+func (w *Worker) take(target schema.Target, now time.Time) *tenure {
+	if held := w.held[target.Slot].Load(); held != nil {
+		if held.target.Fence >= target.Fence {
+			return nil
+		}
+		w.drop(held, "taken anew")
+	}
+	t := newTenure(target, directory.New(target.Slot, target.Fence, w.settings()), now, now.Add(w.view.Config().Settle()))
+	w.view.Saw(target.Slot, target.Fence)
+	w.held[target.Slot].Store(t)
+	sub, err := w.nc.ChanSubscribe(w.config.Prefix.SlotAll(target.Slot, target.Fence), w.loops[int(target.Slot)%len(w.loops)].queue)
+	if err != nil {
+		w.log.Warn("slot not served", "target", target.String(), "err", fmt.Errorf("subscribe: %w", err))
+		w.held[target.Slot].Store(nil)
+		return nil
+	}
+	t.sub = sub
+	w.meter.moves.WithLabelValues("taken").Inc()
+	return t
+}
+
+func (w *Worker) settings() directory.Settings {
+	c := w.view.Config()
+	policy, err := directory.ParsePolicy(c.Policy)
+	if err != nil {
+		w.log.Error("policy of the mesh not known to this program, levels is used", "policy", c.Policy, "err", err)
+		policy, _ = directory.ParsePolicy(schema.DefaultConfig().Policy)
+	}
+	return directory.Settings{Policy: policy, MaxSessions: c.MaxSessions, TTL: c.TTL()}
+}
+
+// awaitGateways reads, after the claims, which gateways may have sessions of the slots taken: every
+// living one that was not yet without sockets when the fence was already known to it.
+func (w *Worker) awaitGateways(ctx context.Context, taken []*tenure) {
+	if len(taken) == 0 {
+		return
+	}
+	if err := w.view.Refresh(ctx); err != nil {
+		w.log.Warn("gateways not read, the slots taken stay unknown until they are", "slots", len(taken), "err", err)
+		return
+	}
+	gateways := w.view.Members(lease.Gateway)
+	for _, t := range taken {
+		t.await(outstanding(gateways, t.target.Fence), w.view.Young() && !w.config.Fresh)
+	}
+}
+
+// outstanding gives the gateways that may have sessions of a slot taken at fence.
+func outstanding(gateways []lease.Member, fence schema.Revision) (out []schema.Process) {
+	for _, g := range gateways {
+		if g.Value.State != schema.StateDead && g.Value.Since < fence {
+			out = append(out, g.Process)
+		}
+	}
+	return out
+}
+
+// drop ends a tenure: the directory is deleted the moment it is known that it is another's.
+func (w *Worker) drop(t *tenure, why string) {
+	w.held[t.target.Slot].CompareAndSwap(t, nil)
+	t.end()
+	if err := t.sub.Unsubscribe(); err != nil {
+		w.log.Debug("unsubscribe failed", "target", t.target.String(), "err", err)
+	}
+	w.meter.moves.WithLabelValues("dropped").Inc()
+	w.log.Info("slot dropped", "target", t.target.String(), "why", why)
+}
+
+func (w *Worker) dropAll() {
+	for i := range w.held {
+		if t := w.held[i].Load(); t != nil {
+			w.drop(t, "life ended")
+		}
+	}
+}
+
+// upkeep does what falls due with time in each tenure. Locks are taken slot by slot and pass by
+// pass, so that serving goes on between.
+func (w *Worker) upkeep(ctx context.Context) {
+	gone := func(g schema.Process) bool { return w.view.Standing(lease.Gateway, g) == lease.Gone }
+	for i := range w.held {
+		t := w.held[i].Load()
+		for t != nil && t.upkeep(time.Now(), gone, w.emit) && ctx.Err() == nil {
+		}
+		w.retryAwait(ctx, t)
+	}
+}
+
+// retryAwait reads the gateways again for a tenure whose first read failed.
+func (w *Worker) retryAwait(ctx context.Context, t *tenure) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	missing := !t.ended && !t.rebuild.listed
+	t.mu.Unlock()
+	if missing {
+		w.awaitGateways(ctx, []*tenure{t})
+	}
+}
+
+// reap ends the leases of processes whose key has stood still for a whole lease, by this process's
+// own clock. One of all the workers wins the write; a zombie's next renewal then fails.
+func (w *Worker) reap(ctx context.Context) {
+	if !w.holder.Trusted() {
+		return
+	}
+	span := w.view.Config().Lease()
+	for _, role := range []lease.Role{lease.Authority, lease.Gateway} {
+		for _, m := range w.view.Members(role) {
+			var err error
+			switch {
+			case m.Value.State != schema.StateDead && m.Quiet >= span:
+				w.log.Warn("lease ended", "role", role, "process", m.Process.String(), "quiet", m.Quiet)
+				err = w.bucket.Kill(ctx, m)
+			case m.Value.State == schema.StateDead && m.Quiet >= buryAfter:
+				err = w.bucket.Bury(ctx, m)
+			}
+			if err != nil && !errors.Is(err, lease.ErrConflict) {
+				w.log.Warn("dead process not marked", "role", role, "process", m.Process.String(), "err", err)
+			}
+		}
+	}
+}
+
+// buryAfter is when the key of a dead process is deleted.
+const buryAfter = 10 * time.Minute
