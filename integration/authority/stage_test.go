@@ -1,0 +1,108 @@
+package authority_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/rollcall-mesh/rollcall/authority"
+	"github.com/rollcall-mesh/rollcall/authority/client"
+	"github.com/rollcall-mesh/rollcall/authority/lease"
+	"github.com/rollcall-mesh/rollcall/integration/bubble"
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// part is a process of the mesh: its connection, view and whatever runs on them.
+type part struct {
+	nc   *nats.Conn
+	link *bubble.Link
+	b    *lease.Bucket
+	view *lease.View
+}
+
+func join(t *testing.T, s *bubble.Server, name string) part {
+	t.Helper()
+	nc, link := s.Dial(name, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.ReconnectBufSize(-1))
+	b, err := lease.Open(t.Context(), nc, lease.Options{Create: true})
+	require.NoError(t, err)
+	view := lease.NewView(b, nil)
+	bubble.Go(t, view.Run)
+	<-view.Ready()
+	return part{nc: nc, link: link, b: b, view: view}
+}
+
+// worker is an authority.
+type worker struct {
+	part
+	*authority.Worker
+	run *bubble.Process
+}
+
+func startWorker(t *testing.T, s *bubble.Server, node schema.NodeID) *worker {
+	t.Helper()
+	p := join(t, s, "authority/"+string(node))
+	w, err := authority.New(p.nc, p.b, p.view, authority.Config{Node: node, Fresh: true})
+	require.NoError(t, err)
+	return &worker{part: p, Worker: w, run: bubble.Go(t, w.Run)}
+}
+
+// gateway is the part of a gateway that an authority sees: a key, and requests.
+type gateway struct {
+	part
+	*client.Client
+	me  schema.Process
+	seq schema.OwnerSeq
+}
+
+// startGateway waits until every slot has an owner: the gateway has nothing for any of them, as its
+// since tells, and no authority waits for its sync.
+func startGateway(t *testing.T, s *bubble.Server, node schema.NodeID) *gateway {
+	t.Helper()
+	g := &gateway{part: join(t, s, "gateway/"+string(node))}
+	bubble.Until(t, 2*time.Second, "all slots owned", func() bool { return owned(g) == schema.Slots })
+	lives := make(chan schema.Process, 1)
+	since := g.view.Revision()
+	h := lease.NewHolder(g.b, g.view, lease.HolderConfig{
+		Role: lease.Gateway, Node: node,
+		Describe: func() schema.ProcessValue { return schema.ProcessValue{Since: since} },
+	})
+	bubble.Go(t, func(ctx context.Context) error {
+		return h.Run(ctx, func(ctx context.Context, me schema.Process) error {
+			lives <- me
+			<-ctx.Done()
+			return nil
+		})
+	})
+	g.me = <-lives
+	g.Client = client.New(g.nc, g.view, client.Config{})
+	bubble.Go(t, g.Client.Run)
+	return g
+}
+
+// login registers a route and returns it.
+func (g *gateway) login(t *testing.T, uid schema.UID, device schema.DeviceID) schema.Route {
+	t.Helper()
+	g.seq++
+	r := schema.Route{
+		UID: uid, Owner: g.me, Session: schema.NewSessionNum(uint32(g.seq), 1),
+		Device: device, Flag: "app", Listener: "ws", Seq: g.seq,
+	}
+	target, ok := g.view.Target(slotOf(uid))
+	require.True(t, ok, "slot of %s is owned", uid)
+	result, err := g.Register(t.Context(), target, schema.Login{Route: r, Left: 5 * time.Second})
+	require.NoError(t, err)
+	require.Equal(t, schema.CodeOK, result.Code)
+	r.Order = result.Order
+	return r
+}
+
+func (g *gateway) state(t *testing.T, uid schema.UID) schema.UserState {
+	t.Helper()
+	return g.Lookup(t.Context(), []schema.UID{uid})[0].State
+}

@@ -1,0 +1,93 @@
+package authority_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rollcall-mesh/rollcall/integration/bubble"
+	"github.com/rollcall-mesh/rollcall/schema"
+	"github.com/rollcall-mesh/rollcall/subjects"
+)
+
+func slotOf(uid schema.UID) schema.Slot { return subjects.SlotOf(uid) }
+
+func owned(g *gateway) (n int) {
+	for s := range schema.Slot(schema.Slots) {
+		if _, ok := g.view.Target(s); ok {
+			n++
+		}
+	}
+	return n
+}
+
+func TestOneWorkerServesAllSlots(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		startWorker(t, s, "a-1")
+		g := startGateway(t, s, "gw-1")
+		require.Equal(t, schema.Offline, g.state(t, "alice"))
+		r := g.login(t, "alice", "phone")
+		found := g.Lookup(t.Context(), []schema.UID{"alice", "bob", "alice"})
+		require.Equal(t, schema.Online, found[0].State)
+		require.Equal(t, r.Session, found[0].Routes[0].Session)
+		require.Equal(t, schema.Offline, found[1].State)
+		require.Equal(t, schema.Online, found[2].State)
+
+		g.seq++
+		target, _ := g.view.Target(slotOf("alice"))
+		codes, err := g.Unregister(t.Context(), target, g.me, []schema.Leave{{UID: "alice", Session: r.Session, Seq: g.seq}})
+		require.NoError(t, err)
+		require.Equal(t, []schema.Code{schema.CodeOK}, codes)
+		require.Equal(t, schema.Offline, g.state(t, "alice"))
+	})
+}
+
+// A worker that vanishes: nobody is told, so its slots are unknown until its lease has ended, and
+// then the other worker's; a connected user is never said to be offline.
+func TestSlotsOfALostWorkerAreTakenWhenItsLeaseEnds(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		first := startWorker(t, s, "a-1")
+		g := startGateway(t, s, "gw-1")
+		second := startWorker(t, s, "a-2")
+		r := g.login(t, "alice", "phone")
+
+		first.link.Cut()
+		cut := time.Now()
+		var target schema.Target
+		bubble.Until(t, 40*time.Second, "the slot is the other's", func() bool {
+			require.NotEqual(t, schema.Offline, g.state(t, "alice"))
+			now, ok := g.view.Target(slotOf("alice"))
+			target = now
+			return ok && now.Authority == second.Me()
+		})
+		require.GreaterOrEqual(t, time.Since(cut), 27*time.Second, "not before the lease has ended")
+		require.Equal(t, schema.Unknown, g.state(t, "alice"), "the gateway has not sent its sync")
+		require.Equal(t, schema.Unknown, g.state(t, "bob"))
+
+		g.seq++
+		r.Seq = g.seq
+		answer, err := g.Sync(t.Context(), target, g.me, true, []schema.Route{r})
+		require.NoError(t, err)
+		require.Equal(t, []schema.SyncVerdict{{Code: schema.CodeOK}}, answer.Verdicts)
+		require.Equal(t, schema.Online, g.state(t, "alice"))
+
+		first.link.Heal()
+		time.Sleep(time.Minute)
+		require.Equal(t, schema.Online, g.state(t, "alice"), "the old owner takes nothing back")
+	})
+}
+
+// A worker that stops in order gives its slots up at once.
+func TestSlotsOfAStoppedWorkerAreTakenAtOnce(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		first := startWorker(t, s, "a-1")
+		g := startGateway(t, s, "gw-1")
+		second := startWorker(t, s, "a-2")
+		require.NoError(t, first.run.Stop())
+		bubble.Until(t, 2*time.Second, "the slot is the other's", func() bool {
+			now, ok := g.view.Target(17)
+			return ok && now.Authority == second.Me()
+		})
+	})
+}
