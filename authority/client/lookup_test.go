@@ -20,7 +20,7 @@ type authority struct {
 	me    schema.Process
 	delay time.Duration
 	mute  bool // never answers
-	most  int // uids answered at once; 0: all
+	most  int  // uids answered at once; 0: all
 
 	mu         sync.Mutex
 	holds      map[schema.Slot]schema.Revision

@@ -208,7 +208,7 @@ func TestInterestTravels(t *testing.T) {
 
 		c.view.(*fakeView).give(slot7, 11, a1)
 		young := schema.Target{Slot: slot7, Fence: 11, Authority: a1}
-		time.AfterFunc(15*time.Millisecond, func() {
+		time.AfterFunc(14*time.Millisecond, func() {
 			n.handle("slot.7.11.touch", func([]byte) schema.Message { return &schema.TouchAnswer{Head: schema.AnswerHead{Target: young}} })
 		})
 		require.Equal(t, 15*time.Millisecond, took(func() {
