@@ -43,6 +43,8 @@ func exitCode(err error) int {
 // report prints an error as one line.
 func report(w io.Writer, err error) {
 	if err != nil {
-		fmt.Fprintf(w, "rollcall: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+		fmt.Fprintf(w, "rollcall: %s\n", oneLine(err))
 	}
 }
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -11,10 +11,12 @@ import (
 type part func(ctx context.Context) error
 
 // together runs parts side by side until all have ended. The first one to end, with an error or
-// without, ends the others. The first error is returned; that a context ended is none.
-func together(ctx context.Context, parts ...part) error {
-	ctx, cancel := context.WithCancel(ctx)
+// without, ends the others. The first error is returned; that a context ended is none, whatever the
+// cause of that.
+func together(parent context.Context, parts ...part) error {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	defer cancel()
+	defer context.AfterFunc(parent, cancel)()
 	ended := make(chan error, len(parts))
 	var wg sync.WaitGroup
 	for _, p := range parts {

@@ -1,0 +1,114 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// PushCmd sends a message to users.
+type PushCmd struct {
+	Asking
+	UIDs    []string        `arg:"" name:"uid" help:"Users; - reads them from standard input, one a line."`
+	Payload string          `name:"payload" short:"p" required:"" placeholder:"JSON" help:"The message: JSON, or a text that is sent as a JSON string."`
+	From    schema.UID      `name:"from" placeholder:"UID" help:"The sender that clients see."`
+	ID      string          `name:"id" placeholder:"ID" help:"The message's id. Default: drawn."`
+	Device  schema.DeviceID `name:"device" placeholder:"ID" help:"Only to this device."`
+	Flag    schema.Flag     `name:"flag" placeholder:"NAME" help:"Only to devices with this flag."`
+	Await   time.Duration   `name:"await" placeholder:"DURATION" help:"Wait so long for slots that are being rebuilt."`
+}
+
+// Run prints what became of the message, a line a device.
+func (c *PushCmd) Run(s *session) error {
+	uids, err := s.uids(c.UIDs)
+	if err != nil {
+		return err
+	}
+	a, err := s.asker()
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	pushed, err := c.push(a, uids)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = printJSON(s.out, pushed...)
+	} else {
+		err = printPushed(s, pushed)
+	}
+	if err != nil {
+		return err
+	}
+	return unsure(pushed)
+}
+
+// push asks as many calls as the users take, all with one message id.
+func (c *PushCmd) push(a *asker, uids []schema.UID) ([]schema.PushedReply, error) {
+	call := schema.PushCall{
+		Payload: jsonOrText(c.Payload), From: c.From, ID: c.ID, Device: c.Device, Flag: c.Flag, AwaitMS: c.Await.Milliseconds(),
+	}
+	var pushed []schema.PushedReply
+	for len(uids) > 0 {
+		call.UIDs = uids[:min(len(uids), schema.MaxCallUIDs)]
+		var reply schema.PushReply
+		if err := a.call("push", call, &reply, c.Timeout+c.Await); err != nil {
+			return nil, err
+		}
+		done, err := progress(reply.Next, len(call.UIDs))
+		if err != nil {
+			return nil, fmt.Errorf("push: %w", err)
+		}
+		call.ID = reply.ID
+		pushed, uids = append(pushed, reply.Results...), uids[done:]
+	}
+	return pushed, nil
+}
+
+// jsonOrText takes what is JSON as it is, and anything else as a JSON string.
+func jsonOrText(text string) json.RawMessage {
+	if json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	b, _ := json.Marshal(text) // a string always encodes
+	return b
+}
+
+func printPushed(s *session, pushed []schema.PushedReply) error {
+	t := newTable(s.out, "UID", "STATE", "REACHED", "DEVICE", "RESULT", "NODE", "SESSION")
+	for _, p := range pushed {
+		if len(p.Routes) == 0 {
+			t.row(p.UID, p.State, yes(p.Reached), "", "", "", "")
+		}
+		for _, r := range p.Routes {
+			t.row(p.UID, p.State, yes(p.Reached), r.Device, r.Result, r.Node, r.Session)
+		}
+	}
+	return t.flush()
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// unsure is errUnknown where a user was not reached for certain, nor surely left out.
+func unsure(pushed []schema.PushedReply) error {
+	n := 0
+	for _, p := range pushed {
+		lost := slices.ContainsFunc(p.Routes, func(r schema.RoutePushed) bool { return r.Result == schema.PushUnknown })
+		if !p.Reached && (p.State == schema.Unknown || lost) {
+			n++
+		}
+	}
+	if n > 0 {
+		return fmt.Errorf("%w: %d of %d users may or may not have the message", errUnknown, n, len(pushed))
+	}
+	return nil
+}

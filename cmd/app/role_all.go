@@ -1,0 +1,82 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/rollcall-mesh/rollcall/authority/lease"
+	"github.com/rollcall-mesh/rollcall/deploy"
+)
+
+// AllCmd runs gateway, authority and delivery in one process, and with --embed the NATS server too.
+type AllCmd struct {
+	Process
+	BucketFlags  `embed:""`
+	GatewayFlags `embed:""`
+	Embed        string `name:"embed" placeholder:"DIR" help:"Run the NATS server here as well, with its files in DIR; passwords as in deploy/nats.conf, from $$ROLLCALL_PASSWORD_GATEWAY and so on."`
+	NATSListen   string `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"ADDR" help:"Where that server listens. On loopback, whoever gives no credentials is the operator."`
+}
+
+// check tells what is wrong with the flags beyond their form.
+func (c *AllCmd) check() error {
+	if _, err := c.node(); err != nil {
+		return err
+	}
+	return c.GatewayFlags.check()
+}
+
+// Run runs the roles until it is ended.
+func (c *AllCmd) Run(s *session) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	node, err := c.node()
+	if err != nil {
+		return err
+	}
+	p, err := s.newProcess(c.Admin, slog.LevelInfo)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	if c.Embed != "" {
+		n, err := c.startNATS(p)
+		if err != nil {
+			return err
+		}
+		defer n.Stop()
+		p.dialer = n.dialer
+	}
+	gw, err := p.gatewayRole(node, &c.GatewayFlags)
+	if err != nil {
+		return err
+	}
+	return p.run(s.ctx, func(ctx context.Context) error {
+		return onTop(ctx, p.authorityRole(node, lease.Options{Replicas: c.Replicas}, false), func(ctx context.Context) error {
+			return together(ctx, gw, p.deliveryRole(node))
+		})
+	})
+}
+
+func (c *AllCmd) startNATS(p *process) (*NATS, error) {
+	passwords := make(map[deploy.User]string)
+	for _, u := range deploy.Users() {
+		passwords[u] = os.Getenv(u.PasswordVariable())
+	}
+	open := loopback(c.NATSListen)
+	n, err := StartNATS(NATSConfig{
+		Listen: c.NATSListen, Store: filepath.Join(c.Embed, "nats"), SyncAlways: true, OpenOperator: open, Passwords: passwords, Log: p.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.log.Info("nats-server", "listen", n.URL(), "operator_without_password", open)
+	return n, nil
+}
+
+// dialer is that of a role beside the server in one process.
+func (n *NATS) dialer(u deploy.User) (*dialer, error) {
+	return &dialer{servers: "in-process", options: n.Options(u)}, nil
+}

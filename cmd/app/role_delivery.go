@@ -1,0 +1,71 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/rollcall-mesh/rollcall/authority/lease"
+	"github.com/rollcall-mesh/rollcall/delivery"
+	"github.com/rollcall-mesh/rollcall/deploy"
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// DeliveryCmd runs the service that backends ask.
+type DeliveryCmd struct{ Process }
+
+// check tells what is wrong with the flags beyond their form.
+func (c *DeliveryCmd) check() error {
+	_, err := c.node()
+	return err
+}
+
+// Run runs the service until it is ended.
+func (c *DeliveryCmd) Run(s *session) error {
+	node, err := c.node()
+	if err != nil {
+		return err
+	}
+	p, err := s.newProcess(c.Admin, slog.LevelInfo)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	return p.run(s.ctx, p.deliveryRole(node))
+}
+
+// deliveryRole gives what runs the service.
+func (p *process) deliveryRole(node schema.NodeID) part {
+	return func(ctx context.Context) error {
+		conns, err := p.connect(ctx, deploy.Delivery, node, 1)
+		if err != nil {
+			return err
+		}
+		defer closeAll(conns)
+		log := p.log.With("role", "delivery", "node", node)
+		// Waits for the bucket and refuses one of another form, which a Delivery only answers with.
+		if _, _, err := p.open(ctx, conns[0], lease.Options{}); err != nil {
+			return err
+		}
+		d, err := delivery.New(conns[0], delivery.WithPrefix(string(p.prefix)), delivery.WithLogger(log),
+			delivery.WithMetrics(p.registerer(deploy.Delivery, node)))
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		p.health.add("delivery "+string(node), func() error { return errors.Join(connected(conns), knowsTheMesh(ctx, d)) })
+		log.Info("serving", "service", p.prefix.Service())
+		return delivery.NewService(d, delivery.ServiceConfig{Version: semver(version()), Log: log}).Run(ctx)
+	}
+}
+
+// knowsTheMesh reports whether the bucket has been read.
+func knowsTheMesh(ctx context.Context, d *delivery.Delivery) error {
+	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	if _, err := d.Nodes(ctx); err != nil {
+		return errors.New("the bucket was not read yet")
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/rollcall-mesh/rollcall/authority/directory"
+	"github.com/rollcall-mesh/rollcall/authority/lease"
+	"github.com/rollcall-mesh/rollcall/deploy"
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// SetupCmd shows or changes what all processes of the mesh share. It makes the bucket where there
+// is none. Policy and limits reach running processes at once; the times are read at their start.
+type SetupCmd struct {
+	Output
+	Policy      string        `name:"policy" placeholder:"NAME" help:"Conflict policy: levels, single, one_per_flag or multi, each also with _reject_new."`
+	MaxSessions int           `name:"max-sessions" placeholder:"N" help:"Sessions a user may have."`
+	Lease       time.Duration `name:"lease" placeholder:"DURATION" help:"How long a silent process keeps what it holds."`
+	Heartbeat   time.Duration `name:"heartbeat" placeholder:"DURATION" help:"Silence of a client before it is pinged."`
+	TTL         time.Duration `name:"ttl" placeholder:"DURATION" help:"How long a route stays without a sign of life; at least 3 heartbeats."`
+	Replicas    int           `name:"replicas" default:"1" enum:"1,3" placeholder:"1|3" help:"Copies of a bucket that does not exist yet."`
+	Timeout     time.Duration `name:"timeout" default:"10s" help:"How long to wait for JetStream."`
+}
+
+// Run makes the change and prints the settings.
+func (c *SetupCmd) Run(s *session) error {
+	prefix, err := s.cli.prefix()
+	if err != nil {
+		return err
+	}
+	d, err := s.cli.dialer(deploy.Operator)
+	if err != nil {
+		return err
+	}
+	nc, err := d.once("rollcall setup")
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	ctx, cancel := context.WithTimeoutCause(s.ctx, c.Timeout, fmt.Errorf("%w: no answer from JetStream within %v", errUnreachable, c.Timeout))
+	defer cancel()
+	defaults := schema.DefaultConfig()
+	if err := c.change(&defaults); err != nil {
+		return err
+	}
+	b, err := lease.Open(ctx, nc, lease.Options{
+		Prefix: prefix, Create: true, Replicas: c.Replicas, Defaults: defaults, Log: s.log(slog.LevelWarn),
+	})
+	if err != nil {
+		return err
+	}
+	before := b.Config()
+	after, err := b.Configure(ctx, c.change)
+	if err != nil {
+		return err
+	}
+	return c.print(s, before, after)
+}
+
+// change puts the flags that were given into the settings.
+func (c *SetupCmd) change(to *schema.Config) error {
+	if c.Policy != "" {
+		if _, err := directory.ParsePolicy(c.Policy); err != nil {
+			return fmt.Errorf("%w: --policy: %w", errUsage, err)
+		}
+		to.Policy = c.Policy
+	}
+	if c.MaxSessions != 0 {
+		to.MaxSessions = c.MaxSessions
+	}
+	set := func(field *int64, d time.Duration) {
+		if d != 0 {
+			*field = d.Milliseconds()
+		}
+	}
+	set(&to.LeaseMS, c.Lease)
+	set(&to.HeartbeatMS, c.Heartbeat)
+	set(&to.TTLMS, c.TTL)
+	if err := to.Check(); err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	return nil
+}
+
+func (c *SetupCmd) print(s *session, before, after schema.Config) error {
+	if c.JSON {
+		return printJSON(s.out, after)
+	}
+	t := newTable(s.out, "SETTING", "VALUE")
+	t.row("policy", after.Policy)
+	t.row("max_sessions", after.MaxSessions)
+	t.row("lease", after.Lease())
+	t.row("heartbeat", after.Heartbeat())
+	t.row("ttl", after.TTL())
+	t.row("slots", after.Slots)
+	t.row("format", after.Format)
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if before.LeaseMS != after.LeaseMS || before.HeartbeatMS != after.HeartbeatMS || before.TTLMS != after.TTLMS {
+		fmt.Fprintln(s.err, "lease, heartbeat and ttl are read at the start: restart the processes, one after the other")
+	}
+	return nil
+}
