@@ -48,6 +48,12 @@ func (c Config) Flush() time.Duration { return c.Heartbeat() / 3 }
 // Settle is how long a view must have stood still, and the bound of a rebuild.
 func (c Config) Settle() time.Duration { return c.Lease() / 6 }
 
+// Bounds of lease and heartbeat, in milliseconds: a second to a day.
+const (
+	minMS = 1000
+	maxMS = 24 * 60 * 60 * 1000
+)
+
 // ErrConfig is returned when a mesh's settings break a rule, or differ from this program's where
 // they must not.
 var ErrConfig = errors.New("mesh settings")
@@ -59,10 +65,12 @@ func (c Config) Check() error {
 		return fmt.Errorf("%w: slots is %d there and %d in this program: use the program that the mesh was made with, or another --prefix", ErrConfig, c.Slots, Slots)
 	case c.Format != Format:
 		return fmt.Errorf("%w: format is %d there and %d in this program: use the program that the mesh was made with, or another --prefix", ErrConfig, c.Format, Format)
-	case c.LeaseMS < 1000:
-		return fmt.Errorf("%w: lease is %v: it takes at least 1s", ErrConfig, c.Lease())
-	case c.HeartbeatMS < 1000:
-		return fmt.Errorf("%w: heartbeat is %v: it takes at least 1s", ErrConfig, c.Heartbeat())
+	case c.LeaseMS < minMS || c.LeaseMS > maxMS:
+		return fmt.Errorf("%w: lease_ms is %d: it takes %d to %d", ErrConfig, c.LeaseMS, minMS, maxMS)
+	case c.HeartbeatMS < minMS || c.HeartbeatMS > maxMS:
+		return fmt.Errorf("%w: heartbeat_ms is %d: it takes %d to %d", ErrConfig, c.HeartbeatMS, minMS, maxMS)
+	case c.TTLMS > 3*maxMS:
+		return fmt.Errorf("%w: ttl_ms is %d: it takes at most %d", ErrConfig, c.TTLMS, 3*maxMS)
 	case c.TTLMS < 3*c.HeartbeatMS:
 		return fmt.Errorf("%w: ttl is %v: it takes at least 3 heartbeats, %v", ErrConfig, c.TTL(), 3*c.Heartbeat())
 	case c.MaxSessions < 1 || c.MaxSessions > maxConflicts:

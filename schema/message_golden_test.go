@@ -54,3 +54,15 @@ func TestGoldenBytesDecode(t *testing.T) {
 		require.Equal(t, m, got)
 	}
 }
+
+// The table of doc.go has a line for each kind.
+func TestDocNamesEveryKind(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	for kind := range schema.Kind(64) {
+		if name := kind.String(); !strings.HasPrefix(name, "kind(") {
+			require.Regexp(t, fmt.Sprintf(`(?m)^//\t%d +%s `, kind, name), string(doc))
+			require.Equal(t, name+" answer", (kind + 64).String())
+		}
+	}
+}
