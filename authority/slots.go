@@ -29,7 +29,12 @@ func (w *Worker) keepSlots(ctx context.Context) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	unowned := map[schema.Slot]time.Time{} // since when nobody owns it, by our clock
+	rules := w.view.Config()
 	for {
+		if now := w.view.Config(); now != rules {
+			rules = now
+			w.configure()
+		}
 		w.follow(ctx, time.Now())
 		w.claim(ctx, unowned)
 		w.reap(ctx)
@@ -175,6 +180,17 @@ func (w *Worker) settings() directory.Settings {
 		policy, _ = directory.ParsePolicy(schema.DefaultConfig().Policy)
 	}
 	return directory.Settings{Policy: policy, MaxSessions: c.MaxSessions, TTL: c.TTL()}
+}
+
+// configure has the directories follow the mesh's settings, for what is decided from now on.
+func (w *Worker) configure() {
+	settings := w.settings()
+	for i := range w.held {
+		if t := w.held[i].Load(); t != nil {
+			t.configure(settings)
+		}
+	}
+	w.log.Info("settings of the mesh changed", "policy", w.view.Config().Policy, "max_sessions", w.view.Config().MaxSessions)
 }
 
 // awaitGateways reads, after the claims, which gateways may have sessions of the slots taken: every

@@ -120,6 +120,14 @@ func (t *tenure) upkeep(now time.Time, gone func(schema.Process) bool, emit func
 	return more
 }
 
+func (t *tenure) configure(s directory.Settings) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.ended {
+		t.dir.Configure(s)
+	}
+}
+
 func (t *tenure) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
