@@ -176,6 +176,11 @@ func (p Prefix) Push(g schema.Process) string { return p.join("push", string(g.N
 // Kick is where a gateway process takes kicks: kick.<node>.<boot>.
 func (p Prefix) Kick(g schema.Process) string { return p.join("kick", string(g.Node), string(g.Boot)) }
 
+// Sessions is where a gateway process tells of its sessions: gateway.<node>.<boot>.sessions.
+func (p Prefix) Sessions(g schema.Process) string {
+	return p.join(GatewayKeys, string(g.Node), string(g.Boot), "sessions")
+}
+
 // Event is where changes of one uid are published: event.<slot>.<uid token>.
 func (p Prefix) Event(u schema.UID) string {
 	return p.join("event", slotText(SlotOf(u)), string(TokenOf(u)))

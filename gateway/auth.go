@@ -1,0 +1,81 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+var (
+	// ErrBadToken is returned when a token does not prove who its bearer is: wrong signature or
+	// algorithm, a claim missing or of the wrong form. The session is closed with 3500.
+	ErrBadToken = errors.New("token refused")
+	// ErrTokenExpired is returned when a token was good once. The session is closed with 3005.
+	ErrTokenExpired = errors.New("token expired")
+)
+
+// Credentials are what a client says of itself, its form checked.
+type Credentials struct {
+	Token    string
+	Device   schema.DeviceID
+	Flag     schema.Flag
+	Level    schema.Level
+	Addr     string // of the client's end of the connection
+	Listener schema.Listener
+}
+
+// Identity is who a client is, proven.
+type Identity struct {
+	UID      schema.UID
+	Device   schema.DeviceID
+	Flag     schema.Flag
+	Level    schema.Level
+	Gen      schema.Generation
+	TokenID  string
+	Expires  time.Time    // zero: never
+	Watch    []schema.UID // whose presence it may watch, beside its own
+	WatchAny bool         // it may watch everybody
+}
+
+// Authenticator tells who a client is. It returns ErrBadToken or ErrTokenExpired where the client
+// is at fault; any other error means that it could not tell, and the client may try again later.
+// What the token says of device, flag and level wins over the credentials. It is called
+// concurrently and gives up when ctx ends.
+type Authenticator interface {
+	Authenticate(ctx context.Context, c Credentials) (Identity, error)
+}
+
+// Insecure takes the token as the uid: for demonstrations and tests. A gateway refuses it on
+// listeners that others than this machine can reach.
+type Insecure struct{}
+
+// Authenticate believes everything.
+func (Insecure) Authenticate(_ context.Context, c Credentials) (Identity, error) {
+	id := Identity{UID: schema.UID(c.Token), Device: c.Device, Flag: c.Flag, Level: c.Level, WatchAny: true}
+	return id, id.check()
+}
+
+// check tells what is wrong with an identity: a token that names it is not good.
+func (id *Identity) check() error {
+	err := errors.Join(id.UID.Check(), id.Device.Check(), id.Flag.Check())
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBadToken, err)
+	}
+	return nil
+}
+
+// mayWatch reports whether the presence of u is this client's to see.
+func (id *Identity) mayWatch(u schema.UID) bool {
+	return id.WatchAny || u == id.UID || slices.Contains(id.Watch, u)
+}
+
+// openToOthers reports whether more than this machine can reach an address.
+func openToOthers(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && !tcp.IP.IsLoopback()
+}

@@ -1,0 +1,445 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+	"github.com/rollcall-mesh/rollcall/subjects"
+)
+
+// Times and sizes of watching.
+const (
+	eventsWaiting = 8192            // events not yet taken; one more is lost, and all is looked up again
+	lookAgain     = 2 * time.Second // between look-ups of what is not known
+	lookAtAll     = 5 * time.Minute // core NATS loses in silence
+	lookAtMost    = 1000            // uids a look-up
+	subscribeWait = 2 * time.Second
+)
+
+// hub watches users for the clients of this gateway. Each user is watched once, however many want
+// to know:
+//
+//	client -- watch --> subscribe, flush, look up --> watched user --> presence to who watches
+//	                       event.<slot>.<token> ----> above its stamp     ^
+//	                       event.<slot>, reconnect, loss, 5 min --> look up again
+//
+// A presence frame is queued in the step that changes what is known, so a client never sees an
+// older state after a newer one.
+type hub struct {
+	// static
+	g      *Gateway
+	events chan *nats.Msg
+	again  chan struct{} // one place: what is stale shall be looked up now
+
+	mu      sync.Mutex
+	users   map[schema.UID]*topic
+	slots   map[schema.Slot]*slotTopic
+	clients map[*session]map[schema.UID]struct{}
+}
+
+// topic is a watched user with who watches. It is subscribed to by the first of them; the others
+// wait for ready.
+type topic struct {
+	watched
+	watchers map[*session]struct{}
+	ready    chan struct{} // closed when sub and err are set
+	sub      *nats.Subscription
+	err      error
+}
+
+// slotTopic is the subscription to what befalls a whole slot.
+type slotTopic struct {
+	users int
+	sub   *nats.Subscription
+}
+
+func newHub(g *Gateway) *hub {
+	return &hub{
+		g: g, events: make(chan *nats.Msg, eventsWaiting), again: make(chan struct{}, 1),
+		users: make(map[schema.UID]*topic), slots: make(map[schema.Slot]*slotTopic),
+		clients: make(map[*session]map[schema.UID]struct{}),
+	}
+}
+
+// reserve makes a session one of the watchers of uids; false, and nothing is done, where it would
+// watch too many.
+func (h *hub) reserve(s *session, uids []schema.UID, most int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	mine := h.clients[s]
+	fresh := make(map[schema.UID]struct{})
+	for _, u := range uids {
+		if _, ok := mine[u]; !ok {
+			fresh[u] = struct{}{}
+		}
+	}
+	if len(mine)+len(fresh) > most {
+		return false
+	}
+	if mine == nil {
+		mine = make(map[schema.UID]struct{})
+		h.clients[s] = mine
+	}
+	for u := range fresh {
+		mine[u] = struct{}{}
+		h.topicLocked(u).watchers[s] = struct{}{}
+	}
+	return true
+}
+
+func (h *hub) topicLocked(u schema.UID) *topic {
+	t := h.users[u]
+	if t == nil {
+		t = &topic{watchers: make(map[*session]struct{})}
+		t.uid, t.slot = u, subjects.SlotOf(u)
+		h.users[u] = t
+	}
+	return t
+}
+
+// begin finds out about uids and tells the session, all in one frame.
+func (h *hub) begin(s *session, uids []schema.UID) {
+	if err := h.subscribe(s.ctx, uids); err != nil {
+		h.g.log.Warn("watching is not possible now, trying again", "error", err)
+	}
+	h.look(s.ctx, uids)
+	h.mu.Lock()
+	f := schema.ServerFrame{Type: schema.TypePresence}
+	for _, u := range uids {
+		if t := h.users[u]; t != nil {
+			if _, mine := t.watchers[s]; mine {
+				f.Users = append(f.Users, t.shown())
+			}
+		}
+	}
+	result := queued
+	if len(f.Users) > 0 {
+		result = s.queue(encode(s.enc, f))
+	}
+	h.mu.Unlock()
+	h.told(s, result)
+}
+
+// told finishes what queue began, outside of any lock.
+func (h *hub) told(s *session, result queueing) {
+	switch result {
+	case queued:
+		s.poke()
+	case queueFull:
+		h.g.end(s, ending{code: schema.CloseSlow})
+	}
+}
+
+// subscribe makes sure that the events of uids come here, before they are looked up.
+func (h *hub) subscribe(ctx context.Context, uids []schema.UID) error {
+	ctx, cancel := context.WithTimeout(ctx, subscribeWait)
+	defer cancel()
+	var failed error
+	fresh := false
+	for _, u := range uids {
+		mine, err := h.subscribeTo(ctx, u)
+		fresh = fresh || mine
+		failed = errors.Join(failed, err)
+	}
+	if fresh {
+		failed = errors.Join(failed, h.g.nc.Push.FlushWithContext(ctx))
+	}
+	return failed
+}
+
+// subscribeTo subscribes to a user, or waits for who does; mine tells which.
+func (h *hub) subscribeTo(ctx context.Context, u schema.UID) (mine bool, err error) {
+	h.mu.Lock()
+	t := h.users[u]
+	if t == nil {
+		h.mu.Unlock()
+		return false, nil // unwatched meanwhile
+	}
+	if mine = t.ready == nil; mine {
+		t.ready = make(chan struct{})
+	}
+	ready := t.ready
+	h.mu.Unlock()
+	if !mine {
+		select {
+		case <-ready:
+			return false, nil
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+	sub, err := h.open(t)
+	h.mu.Lock()
+	t.sub = sub
+	t.stale = t.stale || err != nil
+	if err != nil {
+		t.ready = nil // the next try subscribes
+	}
+	unwatched := h.users[u] != t
+	h.mu.Unlock()
+	close(ready)
+	if unwatched && err == nil {
+		h.shut(sub, t.slot)
+	}
+	return true, err
+}
+
+// open subscribes to a user and to its slot.
+func (h *hub) open(t *topic) (*nats.Subscription, error) {
+	sub, err := h.g.nc.Push.ChanSubscribe(h.g.config.Prefix.Event(t.uid), h.events)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe to user: %w", err)
+	}
+	h.mu.Lock()
+	st := h.slots[t.slot]
+	if st == nil {
+		st = new(slotTopic)
+		h.slots[t.slot] = st
+	}
+	st.users++
+	first := st.users == 1
+	h.mu.Unlock()
+	if !first {
+		return sub, nil
+	}
+	slotSub, err := h.g.nc.Push.ChanSubscribe(h.g.config.Prefix.SlotEvent(t.slot), h.events)
+	h.mu.Lock()
+	st.sub = slotSub
+	h.mu.Unlock()
+	if err != nil {
+		h.shut(sub, t.slot)
+		return nil, fmt.Errorf("subscribe to slot: %w", err)
+	}
+	return sub, nil
+}
+
+// shut ends the subscription to a user, and that to its slot where it was the last.
+func (h *hub) shut(sub *nats.Subscription, n schema.Slot) {
+	unsubscribe(sub)
+	h.mu.Lock()
+	st := h.slots[n]
+	var slotSub *nats.Subscription
+	if st != nil {
+		if st.users--; st.users == 0 {
+			slotSub = st.sub
+			delete(h.slots, n)
+		}
+	}
+	h.mu.Unlock()
+	unsubscribe(slotSub)
+}
+
+func unsubscribe(sub *nats.Subscription) {
+	if sub != nil {
+		sub.Unsubscribe()
+	}
+}
+
+// end makes a session watch uids no longer.
+func (h *hub) end(s *session, uids []schema.UID) {
+	var idle []*topic
+	h.mu.Lock()
+	for _, u := range uids {
+		delete(h.clients[s], u)
+		t := h.users[u]
+		if t == nil {
+			continue
+		}
+		if delete(t.watchers, s); len(t.watchers) == 0 {
+			delete(h.users, u)
+			idle = append(idle, t)
+		}
+	}
+	if len(h.clients[s]) == 0 {
+		delete(h.clients, s)
+	}
+	subs := make([]*nats.Subscription, len(idle))
+	for i, t := range idle {
+		subs[i] = t.sub
+	}
+	h.mu.Unlock()
+	for i, t := range idle {
+		if subs[i] != nil {
+			h.shut(subs[i], t.slot)
+		}
+	}
+}
+
+// leave ends all that a session watches.
+func (h *hub) leave(s *session) {
+	h.mu.Lock()
+	uids := slices.Collect(maps.Keys(h.clients[s]))
+	h.mu.Unlock()
+	if len(uids) > 0 {
+		h.end(s, uids)
+	}
+}
+
+// look looks users up and tells who watches them what has changed.
+func (h *hub) look(ctx context.Context, uids []schema.UID) {
+	for some := range slices.Chunk(uids, lookAtMost) {
+		for _, f := range h.g.mesh.Lookup(ctx, some) {
+			h.update(f.UID, func(t *topic) bool { return t.learn(f) })
+		}
+	}
+}
+
+// update changes what is known of a user, and tells the watchers where it shows.
+func (h *hub) update(u schema.UID, change func(*topic) bool) {
+	type telling struct {
+		s      *session
+		result queueing
+	}
+	var told []telling
+	h.mu.Lock()
+	if t := h.users[u]; t != nil && change(t) {
+		f := schema.ServerFrame{Type: schema.TypePresence, Users: []schema.WatchedUser{t.shown()}}
+		var frames [2][]byte
+		for s := range t.watchers {
+			if frames[s.enc] == nil {
+				frames[s.enc] = encode(s.enc, f)
+			}
+			told = append(told, telling{s, s.queue(frames[s.enc])})
+		}
+	}
+	h.mu.Unlock()
+	for _, one := range told {
+		h.told(one.s, one.result)
+	}
+}
+
+// run takes events and looks up again what needs it, until ctx ends.
+func (h *hub) run(ctx context.Context) error {
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	looking.Go(func() { h.lookouts(ctx) })
+	for {
+		select {
+		case m := <-h.events:
+			h.event(m)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// event takes one event: of a user, or of a slot, all of whose users are then looked up again.
+func (h *hub) event(m *nats.Msg) {
+	var e schema.Event
+	if err := json.Unmarshal(m.Data, &e); err != nil {
+		h.g.metrics.drop(dropMalformed)
+		h.g.log.Warn("event could not be read", "subject", m.Subject, "error", err)
+		return
+	}
+	if e.Type == schema.EventRebuilt {
+		h.stale(func(t *topic) bool { return t.slot == e.Slot })
+		return
+	}
+	h.update(e.UID, func(t *topic) bool { return t.apply(e) })
+}
+
+// stale has the users chosen looked up again.
+func (h *hub) stale(which func(*topic) bool) {
+	h.mu.Lock()
+	any := false
+	for _, t := range h.users {
+		if which(t) {
+			t.watched.stale, any = true, true
+		}
+	}
+	h.mu.Unlock()
+	if any {
+		select {
+		case h.again <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// lookouts looks up what is stale: at once when told, else every few seconds; and everything after
+// a reconnect, after a loss, and every five minutes.
+func (h *hub) lookouts(ctx context.Context) {
+	reconnected := h.reconnects()
+	defer h.forgetReconnects(reconnected)
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	all := time.NewTicker(lookAtAll)
+	defer all.Stop()
+	everybody := func(*topic) bool { return true }
+	lost := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-reconnected:
+			h.stale(everybody)
+		case <-all.C:
+			h.stale(everybody)
+		case <-tick.C:
+			n := h.lost()
+			if n > lost {
+				h.g.metrics.drop(dropWatchReport)
+				h.stale(everybody)
+			}
+			lost = n
+		case <-h.again:
+		}
+		h.lookStale(ctx)
+	}
+}
+
+// lookStale looks up what is stale now; what stays so is tried again at the next tick.
+func (h *hub) lookStale(ctx context.Context) {
+	var uids []schema.UID
+	h.mu.Lock()
+	for u, t := range h.users {
+		if t.watched.stale {
+			uids = append(uids, u)
+		}
+	}
+	h.mu.Unlock()
+	if len(uids) == 0 {
+		return
+	}
+	if err := h.subscribe(ctx, uids); err != nil {
+		h.g.log.Debug("watching is not possible now, trying again", "error", fmt.Sprint(err))
+	}
+	h.look(ctx, uids)
+}
+
+// lost counts the events that were lost on the way from the client library.
+func (h *hub) lost() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, t := range h.users {
+		if t.sub != nil {
+			if dropped, err := t.sub.Dropped(); err == nil {
+				n += dropped
+			}
+		}
+	}
+	return n
+}
+
+func (h *hub) reconnects() chan nats.Status {
+	if h.g.nc.Push == nil {
+		return nil
+	}
+	return h.g.nc.Push.StatusChanged(nats.CONNECTED)
+}
+
+func (h *hub) forgetReconnects(ch chan nats.Status) {
+	if ch != nil {
+		h.g.nc.Push.RemoveStatusListener(ch)
+	}
+}

@@ -1,0 +1,65 @@
+package gateway
+
+import (
+	"github.com/nats-io/nats.go"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+	"github.com/rollcall-mesh/rollcall/subjects"
+)
+
+// serveKick ends sessions of this process. Its answer says that they are out: of the registry, with
+// their outboxes sealed. The sockets close after that. Without entries it says: I am here.
+func (g *Gateway) serveKick(l *life, m *nats.Msg) {
+	var req schema.Kick
+	answer := schema.KickAnswer{ProcessHead: g.head(l, m, &req)}
+	if answer.Code == schema.CodeOK && req.To != l.me {
+		answer.ProcessHead = wrongProcess(l)
+	}
+	if answer.Code == schema.CodeOK {
+		answer.Results = make([]schema.Code, len(req.Entries))
+		for i, e := range req.Entries {
+			answer.Results[i] = g.kicked(e)
+		}
+	}
+	g.answer(m, &answer)
+}
+
+// kicked ends one session, active or pending. Where the slot's fence is known to be higher than the
+// kick's, the verdict behind it is out of date, and it is not obeyed.
+func (g *Gateway) kicked(e schema.KickEntry) schema.Code {
+	slot := subjects.SlotOf(e.UID)
+	if e.Fence < g.view.Highest(slot) {
+		return schema.CodeStale
+	}
+	g.view.Saw(slot, e.Fence)
+	s := g.registry.find(e.Session)
+	if s == nil || s.who.UID != e.UID || !g.end(s, ending{code: closeCode(e.Close, schema.CloseKicked), reason: e.Why}) {
+		return schema.CodeUnknown
+	}
+	return schema.CodeOK
+}
+
+// head reads a request and opens its answer.
+func (g *Gateway) head(l *life, m *nats.Msg, req schema.Message) schema.ProcessHead {
+	head := schema.ProcessHead{From: l.me}
+	if err := schema.Unmarshal(m.Data, req); err != nil {
+		g.metrics.drop(dropMalformed)
+		g.log.Warn("request could not be read", "subject", m.Subject, "error", err)
+		head.Code, head.Why = schema.CodeBad, err.Error()
+	}
+	return head
+}
+
+func wrongProcess(l *life) schema.ProcessHead {
+	return schema.ProcessHead{From: l.me, Code: schema.CodeMismatch, Why: "addressed to another process"}
+}
+
+func (g *Gateway) answer(m *nats.Msg, answer schema.Message) {
+	data, err := schema.Marshal(answer)
+	if err == nil && m.Reply != "" {
+		err = m.Respond(data)
+	}
+	if err != nil {
+		g.log.Warn("answer could not be sent", "subject", m.Subject, "error", err)
+	}
+}

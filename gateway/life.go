@@ -1,0 +1,142 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// life is one boot of the gateway: a name under which authorities and delivery know its sessions.
+// The sockets outlive it. What hangs on it is void when it ends: a boot that is gone counts for
+// nothing anywhere.
+type life struct {
+	// static
+	me     schema.Process
+	ctx    context.Context
+	ledger *ledger
+	leaves *lanes[schema.Target, farewell]
+	chases *lanes[schema.Process, chase]
+	syncs  syncs
+	pushes *intake
+	kicks  *intake
+	asks   *intake
+
+	mu    sync.Mutex // guards spawn against the end
+	ended bool
+	tasks sync.WaitGroup
+}
+
+func (g *Gateway) newLife(ctx context.Context, me schema.Process) *life {
+	l := &life{me: me, ctx: ctx, ledger: newLedger()}
+	l.leaves = &lanes[schema.Target, farewell]{
+		most: schema.MaxEntries, first: 100 * time.Millisecond, last: 5 * time.Second, spawn: l.spawn,
+		send: func(ctx context.Context, t schema.Target, batch []farewell) []farewell {
+			return g.sendLeaves(ctx, l, t, batch)
+		},
+	}
+	l.chases = &lanes[schema.Process, chase]{
+		most: schema.MaxEntries, first: 500 * time.Millisecond, last: 5 * time.Second, spawn: l.spawn,
+		send: func(ctx context.Context, p schema.Process, batch []chase) []chase {
+			return g.sendChases(ctx, l, p, batch)
+		},
+	}
+	l.syncs.places = make(chan struct{}, syncsInFlight)
+	l.pushes = newIntake(func(m *nats.Msg) { g.servePush(l, m) })
+	l.kicks = newIntake(func(m *nats.Msg) { g.serveKick(l, m) })
+	l.asks = newIntake(func(m *nats.Msg) { g.serveSessions(l, m) })
+	return l
+}
+
+// spawn starts f under the life, whose end waits for it; false once it has ended.
+func (l *life) spawn(f func(context.Context)) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return false
+	}
+	l.tasks.Go(func() { f(l.ctx) })
+	return true
+}
+
+// end waits for all that the life has started. Its context has ended.
+func (l *life) end() {
+	l.mu.Lock()
+	l.ended = true
+	l.mu.Unlock()
+	l.tasks.Wait()
+}
+
+// live is the work of one life: it takes what is addressed to this boot, brings the sessions under
+// it, and serves until the life has ended, or until until has and everything is drained.
+func (g *Gateway) live(until, lease context.Context, me schema.Process) error {
+	ctx, end := context.WithCancelCause(context.WithoutCancel(lease))
+	l := g.newLife(ctx, me)
+	defer l.end()
+	defer end(nil)
+	for _, in := range l.subscriptions(g) {
+		sub, err := in.nc.ChanSubscribe(in.subject, in.intake.msgs)
+		if err != nil {
+			return fmt.Errorf("subscribe %s: %w", in.subject, err)
+		}
+		defer sub.Unsubscribe()
+		l.spawn(in.intake.run)
+	}
+	g.adopt(l)
+	defer g.orphan(l)
+	g.log.Info("gateway lives", "process", me.String(), "sessions", g.registry.len())
+	<-lease.Done()
+	if until.Err() != nil {
+		g.drain(l)
+	} else {
+		g.log.Warn("gateway's life has ended", "process", me.String(), "cause", context.Cause(lease))
+	}
+	end(context.Cause(lease))
+	return nil
+}
+
+// subscription is a subject that a life serves.
+type subscription struct {
+	nc      *nats.Conn
+	subject string
+	intake  *intake
+}
+
+func (l *life) subscriptions(g *Gateway) []subscription {
+	p := g.config.Prefix
+	return []subscription{
+		{g.nc.Push, p.Push(l.me), l.pushes},
+		{g.nc.Control, p.Kick(l.me), l.kicks},
+		{g.nc.Control, p.Sessions(l.me), l.asks},
+	}
+}
+
+// adopt makes l the life of the sessions: the active ones learn their new name, and each slot's
+// authority is told of them. A login of an earlier life finds that it is over, in the step in which
+// it would have become active.
+func (g *Gateway) adopt(l *life) {
+	g.life.Store(l)
+	sessions := 0
+	for n := range g.slots {
+		slot := &g.slots[n]
+		slot.mu.Lock()
+		list := append([]*session(nil), slot.active...)
+		slot.mu.Unlock()
+		sessions += len(list)
+		for _, s := range list {
+			g.reply(s, s.connected(l.me))
+		}
+		g.wantSync(l, schema.Slot(n))
+	}
+	g.since.adopted(sessions > 0)
+}
+
+// orphan leaves the sessions without a life: they stay, but nobody new comes in.
+func (g *Gateway) orphan(l *life) {
+	g.life.CompareAndSwap(l, nil)
+	g.since.reset()
+}

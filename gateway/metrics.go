@@ -1,0 +1,123 @@
+package gateway
+
+import (
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// drop is why something that a client or the mesh was owed did not go out, or something of a
+// client was not taken. The set is closed; it is a metric's label.
+type drop string
+
+const (
+	dropRate        drop = "rate"         // a frame above the client's rate
+	dropInFlight    drop = "in_flight"    // a send above the client's sends
+	dropAcks        drop = "acks"         // a push to a client that owes too many acks
+	dropQueueFull   drop = "queue_full"   // a push to a client that reads too slowly
+	dropPayload     drop = "payload"      // a push or reply that is no JSON value
+	dropMalformed   drop = "malformed"    // a message from the mesh that could not be read
+	dropChase       drop = "chase"        // a repeated kick, given up after a TTL
+	dropLeave       drop = "leave"        // an unregister, given up after a TTL
+	dropWatchReport drop = "watch_report" // an event that the server or client library has lost
+)
+
+// metrics count what the gateway does. They exist whether or not anybody registers them.
+type metrics struct {
+	states  [stateEnd]atomic.Int64
+	refused *prometheus.CounterVec
+	logins  *prometheus.CounterVec
+	latency prometheus.Histogram
+	pushes  *prometheus.CounterVec
+	results [schema.PushPending + 1]prometheus.Counter // of pushes, by result: the hot path
+	closes  *prometheus.CounterVec
+	touches *prometheus.CounterVec
+	drops   *prometheus.CounterVec
+	syncs   *prometheus.CounterVec
+	all     []prometheus.Collector
+}
+
+func newMetrics(g *Gateway) *metrics {
+	m := new(metrics)
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "rollcall", Subsystem: "gateway", Name: name, Help: help}, labels)
+		m.all = append(m.all, c)
+		return c
+	}
+	gauge := func(name, help string, labels prometheus.Labels, value func() float64) {
+		m.all = append(m.all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "rollcall", Subsystem: "gateway", Name: name, Help: help, ConstLabels: labels,
+		}, value))
+	}
+	m.refused = counter("refused_total", "Connections refused before the upgrade.", "reason")
+	m.logins = counter("logins_total", "Logins ended.", "outcome")
+	m.pushes = counter("pushes_total", "Messages for one session each.", "result")
+	m.closes = counter("closes_total", "Sessions ended.", "code")
+	m.touches = counter("touches_total", "Sessions whose life signs were told.", "outcome")
+	m.drops = counter("drops_total", "What was not taken or not delivered.", "reason")
+	m.syncs = counter("synced_total", "Routes told to a slot's new authority.", "verdict")
+	m.latency = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: "rollcall", Subsystem: "gateway", Name: "login_seconds", Help: "From hello to connected.",
+		Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5},
+	})
+	m.all = append(m.all, m.latency)
+	for r := range m.results {
+		m.results[r] = m.pushes.WithLabelValues(schema.PushResult(r).String())
+	}
+	for st := opening; st < closed; st++ {
+		gauge("sessions", "Connections of the moment.", prometheus.Labels{"state": st.String()},
+			func() float64 { return float64(m.states[st].Load()) })
+	}
+	gauge("queue_depth", "Entries that wait.", prometheus.Labels{"queue": "unregister"},
+		g.ofLife(func(l *life) float64 { return float64(l.leaves.len()) }))
+	gauge("queue_depth", "Entries that wait.", prometheus.Labels{"queue": "kick"},
+		g.ofLife(func(l *life) float64 { return float64(l.chases.len()) }))
+	gauge("queue_depth", "Entries that wait.", prometheus.Labels{"queue": "push"},
+		g.ofLife(func(l *life) float64 { return float64(len(l.pushes.msgs)) }))
+	gauge("oldest_dirty_seconds", "How long the longest life sign has not been told.", nil, func() float64 { return g.oldestDirty().Seconds() })
+	return m
+}
+
+func (g *Gateway) ofLife(value func(*life) float64) func() float64 {
+	return func() float64 {
+		if l := g.life.Load(); l != nil {
+			return value(l)
+		}
+		return 0
+	}
+}
+
+func (m *metrics) register(r prometheus.Registerer) error {
+	if r == nil {
+		return nil
+	}
+	for _, c := range m.all {
+		if err := r.Register(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moved notes a session's change of state.
+func (m *metrics) moved(from, to state) {
+	m.states[from].Add(-1)
+	m.states[to].Add(1)
+}
+
+func (m *metrics) closed(code schema.CloseCode) {
+	m.closes.WithLabelValues(strconv.Itoa(int(code))).Inc()
+}
+
+func (m *metrics) drop(why drop) { m.drops.WithLabelValues(string(why)).Inc() }
+
+func (m *metrics) login(outcome string, took time.Duration) {
+	m.logins.WithLabelValues(outcome).Inc()
+	if outcome == outcomeOK {
+		m.latency.Observe(took.Seconds())
+	}
+}

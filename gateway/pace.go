@@ -1,0 +1,42 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// errNoTime is returned when a wait would reach past the deadline of its context.
+var errNoTime = errors.New("no time left for another try")
+
+// pace spaces tries: from first, doubling to most.
+type pace struct {
+	first, most time.Duration
+	next        time.Duration
+}
+
+// wait waits for the next try, at least as long as asked. It returns errNoTime at once where the
+// context's deadline comes before, and the cause of a context that ends.
+func (p *pace) wait(ctx context.Context, atLeast time.Duration) error {
+	p.next = min(max(p.first, 2*p.next), p.most)
+	d := max(p.next, atLeast)
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= d {
+		return errNoTime
+	}
+	return sleep(ctx, d)
+}
+
+// reset makes the next wait the first.
+func (p *pace) reset() { p.next = 0 }
+
+// sleep waits, or returns why the context ended first.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

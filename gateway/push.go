@@ -1,0 +1,108 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// servePush puts messages into the outboxes of the sessions that they are for, and says of each
+// what became of it.
+func (g *Gateway) servePush(l *life, m *nats.Msg) {
+	var req schema.Push
+	answer := schema.PushAnswer{ProcessHead: g.head(l, m, &req)}
+	if answer.Code == schema.CodeOK && req.To != l.me {
+		answer.ProcessHead = wrongProcess(l)
+	}
+	if answer.Code == schema.CodeOK {
+		for i := range req.Frames {
+			answer.Results = g.pushFrame(l, &req.Frames[i], answer.Results)
+		}
+	}
+	g.answer(m, &answer)
+}
+
+// pushFrame appends the result for each recipient of one message.
+func (g *Gateway) pushFrame(l *life, f *schema.PushFrame, results []schema.PushResult) []schema.PushResult {
+	msg := &message{push: f, now: g.now()}
+	for _, r := range f.Recipients {
+		result := g.pushTo(l, msg, r)
+		g.metrics.results[result].Inc()
+		results = append(results, result)
+	}
+	return results
+}
+
+// pushTo writes to a session only where all that was looked up still holds: uid, boot (the subject
+// is the boot's) and session match one that is active here, and the seq is one that it has drawn.
+func (g *Gateway) pushTo(l *life, msg *message, r schema.Recipient) schema.PushResult {
+	s := g.registry.find(r.Session)
+	if s == nil || s.who.UID != r.UID {
+		return schema.PushNoSession
+	}
+	frame, ok := msg.encoded(s.enc)
+	if !ok {
+		g.metrics.drop(dropPayload)
+		return schema.PushUnknown
+	}
+	result := s.push(l, r.Seq, msg, frame)
+	if result == schema.PushWritten {
+		s.poke()
+	}
+	return result
+}
+
+// push queues a message in the step that checks that it is for this session.
+func (s *session) push(l *life, seq schema.OwnerSeq, msg *message, frame []byte) schema.PushResult {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.state == closed:
+		return schema.PushNoSession
+	case s.life != l || !s.drewLocked(seq):
+		return schema.PushUnknown
+	case s.state != active:
+		return schema.PushPending
+	}
+	if msg.push.Ack {
+		n, ok := s.acks.bind(msg.now)
+		if !ok {
+			s.g.metrics.drop(dropAcks)
+			return schema.PushQueueFull
+		}
+		if !s.out.add(s.enc.WithAck(frame, n), s.g.config.Limits.QueueFrames, s.g.config.Limits.QueueBytes) {
+			s.acks.take(n)
+			s.g.metrics.drop(dropQueueFull)
+			return schema.PushQueueFull
+		}
+		return schema.PushWritten
+	}
+	if !s.out.add(frame, s.g.config.Limits.QueueFrames, s.g.config.Limits.QueueBytes) {
+		s.g.metrics.drop(dropQueueFull)
+		return schema.PushQueueFull
+	}
+	return schema.PushWritten
+}
+
+// message is one message on its way to many sessions: it is encoded once an encoding.
+type message struct {
+	push   *schema.PushFrame
+	now    time.Duration
+	frames [2][]byte
+	failed bool
+}
+
+// encoded gives the message's frame; false where its payload cannot travel in one.
+func (m *message) encoded(e schema.Encoding) ([]byte, bool) {
+	if m.frames[e] == nil && !m.failed {
+		if schema.CheckPayload(m.push.Payload) != nil {
+			m.failed = true
+			return nil, false
+		}
+		b, err := e.Encode(schema.ServerFrame{Type: schema.TypeRecv, ID: m.push.ID, From: m.push.From, Payload: m.push.Payload})
+		m.frames[e], m.failed = b, err != nil
+	}
+	return m.frames[e], !m.failed
+}

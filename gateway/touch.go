@@ -1,0 +1,133 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// sweep visits one slot after the other, so that each is flushed once in a third of a heartbeat and
+// the touches of all are spread over it:
+//
+//	frame -> session dirty since then -> flush: touch -> renewed         clean
+//	                ^                                 -> no answer        dirty, since as before
+//	                +---------------------------------+  unknown there    the same, and synced
+//	                                                  -> superseded       closed
+//
+// A session that has been dirty for a TTL is closed: its route has gone, and nobody can reach it.
+// It runs whether or not the gateway has a life.
+func (g *Gateway) sweep(ctx context.Context) error {
+	for n := schema.Slot(0); ; n = (n + 1) % schema.Slots {
+		if sleep(ctx, g.view.Config().Flush()/schema.Slots) != nil {
+			return nil
+		}
+		g.flushSlot(n)
+	}
+}
+
+// touching is a session whose sign of life is under way.
+type touching struct {
+	s     *session
+	since int64 // of its being dirty
+}
+
+func (g *Gateway) flushSlot(n schema.Slot) {
+	sl := &g.slots[n]
+	now, ttl := g.now(), g.view.Config().TTL()
+	var dirty, expired []*session
+	oldest := int64(0)
+	sl.mu.Lock()
+	for _, s := range sl.active {
+		switch since := s.dirty.Load(); {
+		case since == 0:
+			continue
+		case now-time.Duration(since) >= ttl:
+			expired = append(expired, s)
+		default:
+			dirty = append(dirty, s)
+			oldest = min(cmp.Or(oldest, since), since)
+		}
+	}
+	sl.mu.Unlock()
+	sl.oldest.Store(oldest)
+	for _, s := range expired {
+		g.end(s, ending{code: schema.CloseMeshLost, reason: "route could not be renewed"}.withHint(schema.FrameUnavailable, busyRetry))
+	}
+	l := g.life.Load()
+	if len(dirty) == 0 || l == nil || !sl.flushing.CompareAndSwap(false, true) {
+		return
+	}
+	flush := func(ctx context.Context) {
+		defer sl.flushing.Store(false)
+		g.touchSlot(ctx, l, n, dirty)
+	}
+	if !l.spawn(flush) {
+		sl.flushing.Store(false)
+	}
+}
+
+// touchSlot tells a slot's owner which sessions have shown life.
+func (g *Gateway) touchSlot(ctx context.Context, l *life, n schema.Slot, dirty []*session) {
+	to, ok := g.view.Target(n)
+	if !ok {
+		g.metrics.touches.WithLabelValues("unowned").Add(float64(len(dirty)))
+		return
+	}
+	slices.SortFunc(dirty, func(a, b *session) int { return cmp.Compare(a.num.Index(), b.num.Index()) })
+	for some := range slices.Chunk(dirty, schema.MaxTouched) {
+		g.touch(ctx, l, to, some)
+	}
+}
+
+func (g *Gateway) touch(ctx context.Context, l *life, to schema.Target, sessions []*session) {
+	taken := make([]int64, len(sessions))
+	touched := make([]schema.Touched, len(sessions))
+	now := g.now()
+	for i, s := range sessions {
+		taken[i] = s.takeDirty()
+		touched[i] = schema.Touched{Session: s.num, Idle: max(0, now-time.Duration(s.heard.Load()))}
+	}
+	exceptions, err := g.mesh.Touch(ctx, to, l.me, touched)
+	if err != nil {
+		for i, s := range sessions {
+			s.giveBack(taken[i])
+		}
+		g.metrics.touches.WithLabelValues("failed").Add(float64(len(sessions)))
+		g.log.Debug("touch not answered", "target", to.String(), "sessions", len(sessions), "error", err)
+		return
+	}
+	g.metrics.touches.WithLabelValues("renewed").Add(float64(len(sessions) - len(exceptions)))
+	for _, x := range exceptions {
+		g.except(l, x, sessions, taken)
+	}
+}
+
+// except deals with a session that was not renewed.
+func (g *Gateway) except(l *life, x schema.TouchException, sessions []*session, taken []int64) {
+	i := slices.IndexFunc(sessions, func(s *session) bool { return s.num == x.Session })
+	if i < 0 {
+		return
+	}
+	g.metrics.touches.WithLabelValues(x.Code.String()).Inc()
+	if x.Code == schema.CodeSuperseded {
+		g.end(sessions[i], ending{code: closeCode(x.Close, schema.CloseKicked)})
+		return
+	}
+	sessions[i].giveBack(taken[i])
+	sessions[i].forgotten()
+	g.wantSyncOf(l, sessions[i])
+}
+
+// oldestDirty is how long the longest sign of life had not been told when its slot was last flushed.
+func (g *Gateway) oldestDirty() time.Duration {
+	now, oldest := g.now(), time.Duration(0)
+	for n := range g.slots {
+		if since := g.slots[n].oldest.Load(); since != 0 {
+			oldest = max(oldest, now-time.Duration(since))
+		}
+	}
+	return oldest
+}

@@ -1,0 +1,118 @@
+package gateway
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rollcall-mesh/rollcall/authority/client"
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// maxEarly bounds the events that are kept while the first look-up is under way; one more makes
+// another look-up.
+const maxEarly = 64
+
+// watched is what is known of one uid that somebody watches: a look-up's answer, moved on by the
+// events above its stamp. It is pure; the hub guards it.
+type watched struct {
+	uid     schema.UID
+	slot    schema.Slot
+	known   bool // a look-up was answered
+	state   schema.UserState
+	stamp   schema.Stamp
+	devices map[deviceKey]schema.WatchedDevice
+	reason  string // of the last event; empty after a look-up
+	early   []schema.Event
+	stale   bool // has to be looked up again
+}
+
+// deviceKey is a session in the mesh.
+type deviceKey struct {
+	node    schema.NodeID
+	session schema.SessionID
+}
+
+// learn takes a look-up's answer; true where watchers have to hear of it. An answer older than an
+// event that was applied says nothing new. One that could not be had changes nothing that is known.
+func (w *watched) learn(f client.Found) bool {
+	before := w.known
+	if f.State == schema.Unknown && w.known && f.Why != client.WhyRebuilding {
+		w.stale = true
+		return false
+	}
+	if w.known && f.State != schema.Unknown && f.Stamp.Compare(w.stamp) < 0 {
+		w.stale = false
+		return false
+	}
+	old := w.shown()
+	w.known, w.state, w.stamp, w.reason = true, f.State, f.Stamp, ""
+	w.stale = f.State == schema.Unknown
+	w.devices = make(map[deviceKey]schema.WatchedDevice, len(f.Routes))
+	for i := range f.Routes {
+		r := &f.Routes[i]
+		w.devices[deviceKey{r.Owner.Node, r.Session.Outside(r.Owner.Boot)}] = schema.WatchedDevice{Device: r.Device, Flag: r.Flag, Level: r.Level.String()}
+	}
+	early := w.early
+	w.early = nil
+	for _, e := range early {
+		w.apply(e)
+	}
+	return before && !sameUser(old, w.shown())
+}
+
+// apply takes an event; true where watchers have to hear of it.
+func (w *watched) apply(e schema.Event) bool {
+	switch {
+	case !w.known && len(w.early) < maxEarly:
+		w.early = append(w.early, e)
+		return false
+	case !w.known:
+		w.stale = true
+		return false
+	case e.Stamp.Compare(w.stamp) <= 0:
+		return false
+	}
+	w.stamp, w.reason = e.Stamp, e.Reason.String()
+	if e.Type == schema.EventOnline || e.Type == schema.EventOffline {
+		clear(w.devices)
+	}
+	if w.devices == nil {
+		w.devices = make(map[deviceKey]schema.WatchedDevice)
+	}
+	if e.Route != nil {
+		key := deviceKey{e.Route.Node, e.Route.Session}
+		if e.Type == schema.EventOnline || e.Type == schema.EventAdded {
+			w.devices[key] = schema.WatchedDevice{Device: e.Route.Device, Flag: e.Route.Flag, Level: e.Route.Level}
+		} else {
+			delete(w.devices, key)
+		}
+	}
+	w.state = schema.Online
+	if e.Type == schema.EventOffline {
+		w.state = schema.Offline
+	}
+	return true
+}
+
+// shown is the user as a presence frame names it.
+func (w *watched) shown() schema.WatchedUser {
+	u := schema.WatchedUser{UID: w.uid, State: string(w.state), Reason: w.reason}
+	if !w.known || w.state == schema.Unknown {
+		u.State = string(schema.Unknown)
+	} else {
+		stamp := w.stamp
+		u.Stamp = &stamp
+	}
+	for _, d := range w.devices {
+		u.Devices = append(u.Devices, d)
+	}
+	slices.SortFunc(u.Devices, func(a, b schema.WatchedDevice) int {
+		return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Flag, b.Flag), cmp.Compare(a.Level, b.Level))
+	})
+	return u
+}
+
+// sameUser reports whether a watcher sees no difference but that of stamp and reason.
+func sameUser(a, b schema.WatchedUser) bool {
+	return a.State == b.State && slices.Equal(a.Devices, b.Devices)
+}
