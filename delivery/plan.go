@@ -67,10 +67,10 @@ func newPlan(found []Found, f filter) *plan {
 		from := len(p.routes)
 		for k := range u.Routes {
 			if f.takes(&u.Routes[k]) {
-				p.routes = append(p.routes, PushedRoute{Route: &u.Routes[k]})
+				p.routes = append(p.routes, PushedRoute{Route: &u.Routes[k], by: &u.Target})
 			}
 		}
-		p.users[i] = PushedUser{UID: u.UID, State: u.State, Routes: p.routes[from:len(p.routes):len(p.routes)], target: u.Target}
+		p.users[i] = PushedUser{UID: u.UID, State: u.State, Routes: p.routes[from:len(p.routes):len(p.routes)]}
 	}
 	return p
 }
@@ -159,18 +159,12 @@ func (p *plan) finish() {
 // disowned gives, by the target that told of them, the routes that their gateway disowned.
 func (p *plan) disowned() map[schema.Target][]schema.Disowned {
 	var by map[schema.Target][]schema.Disowned
-	for i := range p.users {
-		u := &p.users[i]
-		for k := range u.Routes {
-			if u.Routes[k].Result != schema.PushNoSession {
-				continue
-			}
-			if by == nil {
-				by = map[schema.Target][]schema.Disowned{}
-			}
-			r := u.Routes[k].Route
-			by[u.target] = append(by[u.target], schema.Disowned{UID: r.UID, Owner: r.Owner, Session: r.Session, Seq: r.Seq})
+	for _, i := range p.with(schema.PushNoSession) {
+		if by == nil {
+			by = map[schema.Target][]schema.Disowned{}
 		}
+		r, told := p.routes[i].Route, *p.routes[i].by
+		by[told] = append(by[told], schema.Disowned{UID: r.UID, Owner: r.Owner, Session: r.Session, Seq: r.Seq})
 	}
 	return by
 }

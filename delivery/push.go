@@ -31,14 +31,14 @@ type PushedUser struct {
 	State   schema.UserState
 	Reached bool          // at least one route has it
 	Routes  []PushedRoute // those meant; none where the user is offline or unknown
-
-	target schema.Target // who told of the routes
 }
 
 // PushedRoute tells what became of a message on one route.
 type PushedRoute struct {
 	Route  *schema.Route
 	Result schema.PushResult
+
+	by *schema.Target // who told of the route
 }
 
 // uncertain reports whether a user who was not reached may have the message all the same, or may
