@@ -1,0 +1,174 @@
+package lease
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rollcall-mesh/rollcall/authority/lease"
+	"github.com/rollcall-mesh/rollcall/integration/bubble"
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+func TestLeaseIsTakenRenewedAndResigned(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "a-1").hold()
+		g := join(t, s, lease.Gateway, "gw-1").hold()
+		bubble.Until(t, time.Second, "seen", func() bool { _, ok := a.member(g.view); return ok })
+		first, _ := a.member(g.view)
+		require.Equal(t, a.me(), first.Process)
+		require.Equal(t, schema.StateServing, first.Value.State)
+		require.Equal(t, lease.Living, g.view.Standing(lease.Authority, a.me()))
+
+		time.Sleep(10 * time.Minute)
+		later, _ := a.member(g.view)
+		require.Greater(t, later.Revision, first.Revision)
+		require.LessOrEqual(t, later.Quiet, 3200*time.Millisecond, "renewed every 3 s")
+		require.True(t, a.holder.Trusted())
+		require.Len(t, a.Lives(), 1)
+
+		require.NoError(t, a.run.Stop())
+		require.False(t, a.holder.Trusted())
+		bubble.Until(t, 100*time.Millisecond, "told at once", func() bool {
+			return g.view.Standing(lease.Authority, first.Process) == lease.Gone
+		})
+		require.ErrorContains(t, a.Causes()[0], "context canceled")
+	})
+}
+
+func TestTrustEndsTwoThirdsIntoTheLease(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "a-1").hold()
+		time.Sleep(10 * time.Second)
+		renewed := a.holder.Renewed()
+		a.link.Lose(anyKey, -1)
+		time.Sleep(time.Until(renewed.Add(20*time.Second - time.Millisecond)))
+		require.Equal(t, renewed, a.holder.Renewed())
+		require.True(t, a.holder.Trusted())
+		time.Sleep(time.Millisecond)
+		require.False(t, a.holder.Trusted())
+		time.Sleep(time.Hour)
+		require.Len(t, a.Lives(), 1, "without an answer nothing is lost")
+		require.Empty(t, a.Causes())
+	})
+}
+
+func TestTrustRunsFromTheStartOfTheAttempt(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "a-1").hold()
+		rule := a.link.Delay(anyKey, 1, 900*time.Millisecond)
+		before := a.holder.Renewed()
+		bubble.Until(t, 5*time.Second, "an attempt", func() bool { return rule.Hits() == 1 })
+		start := time.Now()
+		bubble.Until(t, time.Second, "acknowledged", func() bool { return a.holder.Renewed() != before })
+		require.GreaterOrEqual(t, time.Since(start), 899*time.Millisecond)
+		require.WithinDuration(t, start, a.holder.Renewed(), time.Millisecond)
+	})
+}
+
+func TestKilledHolderBeginsAnew(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "a-1").hold()
+		b := join(t, s, lease.Authority, "a-2")
+		m, ok := a.member(b.view)
+		require.True(t, ok)
+		require.NoError(t, b.bucket.Kill(t.Context(), m))
+		require.ErrorIs(t, b.bucket.Kill(t.Context(), m), lease.ErrConflict, "one winner")
+		bubble.Until(t, 4*time.Second, "a new life", func() bool { return len(a.Lives()) == 2 })
+		require.ErrorIs(t, a.Causes()[0], lease.ErrLost)
+		require.NotEqual(t, a.Lives()[0].Boot, a.Lives()[1].Boot)
+		bubble.Until(t, time.Second, "heard", func() bool {
+			return b.view.Standing(lease.Authority, a.me()) == lease.Living
+		})
+		require.Equal(t, lease.Gone, b.view.Standing(lease.Authority, a.Lives()[0]))
+	})
+}
+
+// A process that was cut off, declared dead by others and then comes back must not get its lease
+// back by a late renewal.
+func TestZombieRenewalFails(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "a-1").hold()
+		b := join(t, s, lease.Authority, "a-2").hold()
+		zombie := a.me()
+		a.link.Cut()
+		bubble.Until(t, 40*time.Second, "quiet for a lease", func() bool {
+			m, _ := a.member(b.view)
+			return m.Quiet >= 30*time.Second
+		})
+		require.False(t, a.holder.Trusted())
+		m, _ := a.member(b.view)
+		require.NoError(t, b.bucket.Kill(t.Context(), m))
+		a.link.Heal()
+		bubble.Until(t, 10*time.Second, "a new life", func() bool { return len(a.Lives()) == 2 })
+		require.ErrorIs(t, a.Causes()[0], lease.ErrLost)
+		require.NotEqual(t, zombie.Boot, a.me().Boot)
+	})
+}
+
+func TestWedgedProcessLosesItsLease(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "a-1").hold()
+		b := join(t, s, lease.Authority, "a-2").hold()
+		a.setProbe(errWedged)
+		time.Sleep(31 * time.Second)
+		m, _ := a.member(b.view)
+		require.Greater(t, m.Quiet, 27*time.Second)
+		require.False(t, a.holder.Trusted())
+		a.setProbe(nil)
+		bubble.Until(t, 4*time.Second, "renewed again", a.holder.Trusted)
+		require.Len(t, a.Lives(), 1, "nobody had ended it")
+	})
+}
+
+func TestUnansweredWritesAreHealed(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault func(l *bubble.Link)
+	}{
+		{"lost before", func(l *bubble.Link) { l.Lose(anyKey, 2) }},
+		{"lost after", func(l *bubble.Link) { l.LoseAnswer(anyKey, 2) }},
+		{"duplicated", func(l *bubble.Link) { l.Duplicate(anyKey, 3) }},
+		{"delayed", func(l *bubble.Link) { l.Delay(anyKey, 2, 500*time.Millisecond) }},
+		{"delayed beyond the attempt", func(l *bubble.Link) { l.Delay(anyKey, 2, 1500*time.Millisecond) }},
+		{"read unanswered too", func(l *bubble.Link) { l.LoseAnswer(">", 6) }},
+	} {
+		t.Run("renewal/"+c.name, func(t *testing.T) {
+			bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+				a := join(t, s, lease.Authority, "a-1").hold()
+				c.fault(a.link)
+				time.Sleep(30 * time.Second)
+				require.Less(t, time.Since(a.holder.Renewed()), 4*time.Second)
+				require.Len(t, a.Lives(), 1)
+				require.Empty(t, a.Causes())
+			})
+		})
+		t.Run("take/"+c.name, func(t *testing.T) {
+			bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+				a := join(t, s, lease.Authority, "a-1")
+				c.fault(a.link)
+				a.hold()
+				m, _ := a.member(a.view)
+				require.Equal(t, a.me(), m.Process)
+				require.True(t, a.holder.Trusted())
+				time.Sleep(30 * time.Second)
+				require.Len(t, a.Lives(), 1)
+			})
+		})
+	}
+}
+
+func TestResignationIsFoundWhenTheTakeWasUnanswered(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "a-1")
+		a.link.LoseAnswer(anyKey, -1)
+		a.start()
+		time.Sleep(10 * time.Second)
+		require.NoError(t, a.run.Stop())
+		require.Empty(t, a.Lives())
+		m, ok := a.member(a.view)
+		require.True(t, ok)
+		require.False(t, m.Alive(), "what was written without an answer does not stand for a lease")
+	})
+}
