@@ -1,11 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,13 +31,14 @@ func (h *health) add(name string, ready func() error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.checks = append(h.checks, check{name, ready})
+	slices.SortFunc(h.checks, func(a, b check) int { return cmp.Compare(a.name, b.name) })
 }
 
-// list gives the checks; they are called without the lock.
+// list gives the checks, by name; they are called without the lock.
 func (h *health) list() []check {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.checks[:len(h.checks):len(h.checks)]
+	return slices.Clone(h.checks)
 }
 
 // ready names the first role that does not serve.

@@ -25,7 +25,7 @@ type ConnectCmd struct {
 	Level   string           `name:"level" enum:"master,slave," default:"" placeholder:"master|slave" help:"Its level."`
 	Resume  schema.SessionID `name:"resume" placeholder:"ID" help:"The session that this one continues."`
 	Msgpack bool             `name:"msgpack" help:"Speak msgpack, not JSON, with the gateway."`
-	Watch   []schema.UID     `name:"watch" placeholder:"UID,..." help:"Users to follow."`
+	Watch   []schema.UID     `name:"watch" placeholder:"UID" help:"Users to follow."`
 }
 
 // Run stays connected until it is ended or the gateway says stop. A line "@bob text" is sent as

@@ -14,10 +14,10 @@ import (
 
 // Connection are the flags that say how NATS is reached: the same for every command.
 type Connection struct {
-	NATS     []string `name:"nats" env:"ROLLCALL_NATS,NATS_URL" placeholder:"URL,..." help:"NATS servers, with user:password@ where needed. Default: nats://127.0.0.1:4222, or those of the context."`
+	NATS     []string `name:"nats" env:"ROLLCALL_NATS,NATS_URL" placeholder:"URL" help:"NATS servers, with user:password@ where needed. Default: nats://127.0.0.1:4222, or those of the context."`
 	Creds    string   `name:"creds" env:"ROLLCALL_CREDS,NATS_CREDS" placeholder:"FILE" help:"File with NATS credentials."`
 	User     string   `name:"user" env:"ROLLCALL_USER,NATS_USER" placeholder:"NAME" help:"NATS user."`
-	Password string   `name:"password" env:"ROLLCALL_PASSWORD,NATS_PASSWORD" placeholder:"SECRET" help:"Its password. Arguments stand in the process list: give it as $$ROLLCALL_PASSWORD or in the config file."`
+	Password string   `name:"password" secret:"" env:"ROLLCALL_PASSWORD,NATS_PASSWORD" placeholder:"SECRET" help:"Its password. Arguments stand in the process list: give it as $$ROLLCALL_PASSWORD or in the config file."`
 	Context  string   `name:"context" env:"ROLLCALL_CONTEXT,NATS_CONTEXT" placeholder:"NAME" help:"Context of the nats CLI: its servers and credentials."`
 	CA       string   `name:"tls-ca" env:"ROLLCALL_TLS_CA,NATS_CA" placeholder:"FILE" help:"Certificate authorities of the servers."`
 	Cert     string   `name:"tls-cert" env:"ROLLCALL_TLS_CERT,NATS_CERT" placeholder:"FILE" help:"Certificate of this client."`

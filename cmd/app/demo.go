@@ -20,9 +20,9 @@ import (
 // DemoCmd runs a whole mesh in one process: nats-server, an authority, a gateway a listener, the
 // service, and a chat backend.
 type DemoCmd struct {
-	Listen     []string `name:"listen" default:"127.0.0.1:8080,127.0.0.1:8081" placeholder:"ADDR,..." help:"A gateway listens on each, with the page."`
-	NATSListen string   `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"ADDR" help:"Where its NATS server listens. Whoever gives no credentials is the operator."`
-	Admin      string   `name:"admin-listen" default:"127.0.0.1:8090" placeholder:"ADDR" help:"Where /healthz, /readyz and /metrics are served."`
+	Listen     []string `name:"listen" default:"127.0.0.1:8080,127.0.0.1:8081" placeholder:"ADDR" help:"A gateway listens on each, with the page. Default: 127.0.0.1:8080 and 8081."`
+	NATSListen string   `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"ADDR" help:"Where its NATS server listens. Whoever gives no credentials is the operator. Default: 127.0.0.1:4222."`
+	Admin      string   `name:"admin-listen" default:"127.0.0.1:8090" placeholder:"ADDR" help:"Where /healthz, /readyz and /metrics are served. Default: 127.0.0.1:8090."`
 	Data       string   `name:"data" placeholder:"DIR" help:"Where NATS keeps its files. Default: a temporary folder, removed at the end."`
 }
 
@@ -66,17 +66,16 @@ func (c *DemoCmd) Run(s *session) error {
 	}
 	defer n.Stop()
 	p.dialer = n.dialer
+	roles := append(gateways, p.deliveryRole("d-1"), p.chatRole("chat"))
+	welcome := func(ctx context.Context) error {
+		if p.health.wait(ctx, len(roles)+1) == nil {
+			c.welcome(s.out, p, n, time.Since(begun))
+		}
+		<-ctx.Done()
+		return nil
+	}
 	return p.run(s.ctx, func(ctx context.Context) error {
-		return onTop(ctx, p.authorityRole("a-1", lease.Options{}, fresh), func(ctx context.Context) error {
-			roles := append(gateways, p.deliveryRole("d-1"), p.chatRole("chat"))
-			return together(ctx, append(roles, func(ctx context.Context) error {
-				if p.health.wait(ctx, len(roles)+1) == nil {
-					c.welcome(s.out, p, n, time.Since(begun))
-				}
-				<-ctx.Done()
-				return nil
-			})...)
-		})
+		return onTop(ctx, p.authorityRole("a-1", lease.Options{}, fresh), p.afterAuthority(append(roles, welcome)...))
 	})
 }
 

@@ -24,10 +24,10 @@ type dialer struct {
 // once dials one time: for a command.
 func (d *dialer) once(name string, extra ...nats.Option) (*nats.Conn, error) {
 	nc, err := d.dial(append([]nats.Option{nats.Name(name), nats.Timeout(5 * time.Second)}, extra...))
-	if err != nil {
-		return nil, fmt.Errorf("%w: NATS at %s: %w", errUnreachable, d.where(), err)
+	if err != nil && !errors.Is(err, errUsage) {
+		err = fmt.Errorf("%w: NATS at %s: %w", errUnreachable, d.where(), err)
 	}
-	return nc, nil
+	return nc, err
 }
 
 // The waits between attempts to reach NATS. After the first connection nats.go dials by itself.
@@ -82,7 +82,14 @@ func (d *dialer) dial(options []nats.Option) (*nats.Conn, error) {
 	if d.servers != "" {
 		options = append(options, servers(d.servers))
 	}
-	nc, _, err := natscontext.Connect(d.context, options...)
+	known := false // options are applied after the context was read
+	nc, _, err := natscontext.Connect(d.context, append(options, func(*nats.Options) error {
+		known = true
+		return nil
+	})...)
+	if err != nil && !known {
+		err = fmt.Errorf("%w: --context: %w", errUsage, err)
+	}
 	return nc, err
 }
 

@@ -170,8 +170,8 @@ func reason(err error) error {
 	return err
 }
 
-// natsLog hands the server's lines to slog. The server's notices, its start-up lines among them,
-// are details here.
+// natsLog hands the server's lines to slog, each a level lower: its notices tell of its start, which
+// is a detail here, and it warns of passwords in plain text, which are this process's own.
 type natsLog struct{ log *slog.Logger }
 
 func (l natsLog) say(level slog.Level, format string, args []any) {
@@ -179,8 +179,8 @@ func (l natsLog) say(level slog.Level, format string, args []any) {
 }
 
 func (l natsLog) Noticef(format string, args ...any) { l.say(slog.LevelDebug, format, args) }
-func (l natsLog) Warnf(format string, args ...any)   { l.say(slog.LevelWarn, format, args) }
+func (l natsLog) Warnf(format string, args ...any)   { l.say(slog.LevelInfo, format, args) }
+func (l natsLog) Errorf(format string, args ...any)  { l.say(slog.LevelWarn, format, args) }
 func (l natsLog) Fatalf(format string, args ...any)  { l.say(slog.LevelError, format, args) }
-func (l natsLog) Errorf(format string, args ...any)  { l.say(slog.LevelError, format, args) }
 func (l natsLog) Debugf(format string, args ...any)  { l.say(slog.LevelDebug, format, args) }
 func (l natsLog) Tracef(format string, args ...any)  { l.say(slog.LevelDebug, format, args) }

@@ -40,10 +40,10 @@ func exitCode(err error) int {
 	return ExitFailed
 }
 
-// report prints an error as one line.
+// report prints an error as one line. That it is about usage goes without saying.
 func report(w io.Writer, err error) {
 	if err != nil {
-		fmt.Fprintf(w, "rollcall: %s\n", oneLine(err))
+		fmt.Fprintf(w, "rollcall: %s\n", strings.TrimPrefix(oneLine(err), errUsage.Error()+": "))
 	}
 }
 

@@ -39,6 +39,8 @@ var groups = []kong.Group{
 	{Key: "ask", Title: "Ask and send:"},
 	{Key: "operate", Title: "Operate:"},
 	{Key: "tools", Title: "Tools:"},
+	{Key: "jwt", Title: "Tokens, with --auth jwt:"},
+	{Key: "limits", Title: "Limits:"},
 	{Key: "nats", Title: "NATS:"},
 	{Key: "log", Title: "Log:"},
 }

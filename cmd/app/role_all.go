@@ -54,9 +54,7 @@ func (c *AllCmd) Run(s *session) error {
 		return err
 	}
 	return p.run(s.ctx, func(ctx context.Context) error {
-		return onTop(ctx, p.authorityRole(node, lease.Options{Replicas: c.Replicas}, false), func(ctx context.Context) error {
-			return together(ctx, gw, p.deliveryRole(node))
-		})
+		return onTop(ctx, p.authorityRole(node, lease.Options{Replicas: c.Replicas}, false), p.afterAuthority(gw, p.deliveryRole(node)))
 	})
 }
 
@@ -74,6 +72,16 @@ func (c *AllCmd) startNATS(p *process) (*NATS, error) {
 	}
 	p.log.Info("nats-server", "listen", n.URL(), "operator_without_password", open)
 	return n, nil
+}
+
+// afterAuthority runs parts when the authority beside them serves, which has then made the bucket.
+func (p *process) afterAuthority(parts ...part) part {
+	return func(ctx context.Context) error {
+		if err := p.health.wait(ctx, 1); err != nil {
+			return err
+		}
+		return together(ctx, parts...)
+	}
 }
 
 // dialer is that of a role beside the server in one process.

@@ -58,7 +58,7 @@ func (p *process) authorityRole(node schema.NodeID, o lease.Options, fresh bool)
 		}
 		w, err := authority.New(conns[0], bucket, view, authority.Config{
 			Node: node, Prefix: p.prefix, Version: version(), Fresh: fresh,
-			Log: p.log.With("role", "authority", "node", node), Metrics: p.registerer(deploy.Authority, node),
+			Log: p.log, Metrics: p.registerer(deploy.Authority, node),
 		})
 		if err != nil {
 			return err

@@ -21,10 +21,10 @@ type GatewayCmd struct {
 
 // GatewayFlags say how clients are taken.
 type GatewayFlags struct {
-	Listen   []Listener `name:"listen" default:"127.0.0.1:8080" placeholder:"[NAME=]ADDR,..." help:"Where WebSocket clients come in, at /ws. The name stands in their routes."`
-	Auth     string     `name:"auth" enum:"jwt,insecure" default:"jwt" placeholder:"jwt|insecure" help:"How clients prove who they are; insecure believes them, on loopback only."`
+	Listen   []Listener `name:"listen" default:"127.0.0.1:8080" placeholder:"[NAME=]ADDR" help:"Where WebSocket clients come in, at /ws. The name stands in their routes. Default: 127.0.0.1:8080."`
+	Auth     string     `name:"auth" enum:"jwt,insecure" default:"jwt" placeholder:"jwt|insecure" help:"How clients prove who they are; insecure believes them, on loopback only. Default: jwt."`
 	JWT      JWTFlags   `embed:"" prefix:"jwt-" group:"jwt"`
-	Origins  []string   `name:"origins" placeholder:"PATTERN,..." help:"Web pages of other hosts that may connect, such as app.example.com or https://*.example.com."`
+	Origins  []string   `name:"origins" placeholder:"PATTERN" help:"Web pages of other hosts that may connect, such as app.example.com or https://*.example.com."`
 	WatchOff bool       `name:"watch-off" help:"Clients may not follow other users."`
 	Limits   LimitFlags `embed:"" prefix:"max-" group:"limits"`
 	Drain    DrainFlags `embed:"" prefix:"drain-" group:"limits"`
@@ -34,7 +34,7 @@ type GatewayFlags struct {
 type JWTFlags struct {
 	Key       string        `name:"key" placeholder:"FILE" help:"File with the secret (HS256), a public key (PEM) or a JWK set."`
 	JWKS      string        `name:"jwks" placeholder:"URL" help:"Where a JWK set is fetched."`
-	Algorithm string        `name:"algorithm" enum:"HS256,RS256,ES256,EdDSA" default:"HS256" placeholder:"NAME" help:"The only one taken: HS256, RS256, ES256 or EdDSA."`
+	Algorithm string        `name:"algorithm" enum:"HS256,RS256,ES256,EdDSA" default:"HS256" placeholder:"NAME" help:"The only one taken: HS256, RS256, ES256 or EdDSA. Default: HS256."`
 	Audience  string        `name:"audience" placeholder:"NAME" help:"Must stand in the token where it is set."`
 	Issuer    string        `name:"issuer" placeholder:"NAME" help:"Must stand in the token where it is set."`
 	Leeway    time.Duration `name:"leeway" placeholder:"DURATION" help:"How far clocks may differ."`
@@ -137,7 +137,7 @@ func (p *process) gatewayRole(node schema.NodeID, f *GatewayFlags) (part, error)
 // runGateway runs a gateway with what is the process's filled in.
 func (p *process) runGateway(ctx context.Context, c gateway.Config) error {
 	c.Prefix, c.Version = p.prefix, version()
-	c.Metrics, c.Log = p.registerer(deploy.Gateway, c.Node), p.log.With("role", "gateway", "node", c.Node)
+	c.Metrics, c.Log = p.registerer(deploy.Gateway, c.Node), p.log
 	conns, err := p.connect(ctx, deploy.Gateway, c.Node, 2)
 	if err != nil {
 		return err

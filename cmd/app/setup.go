@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -27,6 +28,9 @@ type SetupCmd struct {
 
 // Run makes the change and prints the settings.
 func (c *SetupCmd) Run(s *session) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	prefix, err := s.cli.prefix()
 	if err != nil {
 		return err
@@ -42,13 +46,7 @@ func (c *SetupCmd) Run(s *session) error {
 	defer nc.Close()
 	ctx, cancel := context.WithTimeoutCause(s.ctx, c.Timeout, fmt.Errorf("%w: no answer from JetStream within %v", errUnreachable, c.Timeout))
 	defer cancel()
-	defaults := schema.DefaultConfig()
-	if err := c.change(&defaults); err != nil {
-		return err
-	}
-	b, err := lease.Open(ctx, nc, lease.Options{
-		Prefix: prefix, Create: true, Replicas: c.Replicas, Defaults: defaults, Log: s.log(slog.LevelWarn),
-	})
+	b, err := lease.Open(ctx, nc, lease.Options{Prefix: prefix, Create: true, Replicas: c.Replicas, Log: s.log(slog.LevelWarn)})
 	if err != nil {
 		return err
 	}
@@ -60,17 +58,21 @@ func (c *SetupCmd) Run(s *session) error {
 	return c.print(s, before, after)
 }
 
+// check tells what is wrong with the flags whatever the settings are now.
+func (c *SetupCmd) check() error {
+	if c.Policy == "" {
+		return nil
+	}
+	if _, err := directory.ParsePolicy(c.Policy); err != nil {
+		return fmt.Errorf("%w: --policy: %w", errUsage, err)
+	}
+	return nil
+}
+
 // change puts the flags that were given into the settings.
 func (c *SetupCmd) change(to *schema.Config) error {
-	if c.Policy != "" {
-		if _, err := directory.ParsePolicy(c.Policy); err != nil {
-			return fmt.Errorf("%w: --policy: %w", errUsage, err)
-		}
-		to.Policy = c.Policy
-	}
-	if c.MaxSessions != 0 {
-		to.MaxSessions = c.MaxSessions
-	}
+	to.Policy = cmp.Or(c.Policy, to.Policy)
+	to.MaxSessions = cmp.Or(c.MaxSessions, to.MaxSessions)
 	set := func(field *int64, d time.Duration) {
 		if d != 0 {
 			*field = d.Milliseconds()

@@ -25,7 +25,7 @@ type TokenCmd struct {
 	ID       string            `name:"token-id" placeholder:"ID" help:"Claim jti, by which the token can be revoked."`
 	Audience string            `name:"jwt-audience" placeholder:"NAME" help:"Claim aud."`
 	Issuer   string            `name:"jwt-issuer" placeholder:"NAME" help:"Claim iss."`
-	Watch    []schema.UID      `name:"watch" placeholder:"UID,..." help:"Users whose presence the client may watch."`
+	Watch    []schema.UID      `name:"watch" placeholder:"UID" help:"Users whose presence the client may watch."`
 }
 
 // Run prints it.
