@@ -28,20 +28,18 @@ type departure struct {
 // open begins an operation on a uid and ends all of the uid's records that have lapsed.
 func (d *Directory) open(now time.Duration, uid schema.UID) change {
 	c := change{d: d, now: now, hash: d.hashUID(uid), uid: uid}
-	for i := d.first(c.hash, uid); i != 0; {
-		r := d.slab.at(i)
-		next := r.next
-		if r.state == committed {
+	first := d.first(c.hash, uid)
+	for i := first; i != 0; i = d.slab.at(i).next {
+		if d.slab.at(i).state == committed {
 			c.before++
 		}
-		i = next
 	}
 	c.after = c.before
-	for i := d.first(c.hash, uid); i != 0; {
+	for i := first; i != 0; {
 		r := d.slab.at(i)
 		next := r.next
 		if d.lapsed(r, now) {
-			c.lapse(i)
+			c.lapse(i) // which may move it to behind the next
 		}
 		i = next
 	}
