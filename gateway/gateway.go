@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/rollcall-mesh/rollcall/authority/client"
 	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/schema"
@@ -35,6 +37,15 @@ type view interface {
 	Revision() schema.Revision
 }
 
+// conn is what is needed of a *nats.Conn.
+type conn interface {
+	ChanSubscribe(subject string, ch chan *nats.Msg) (*nats.Subscription, error)
+	RequestWithContext(ctx context.Context, subject string, data []byte) (*nats.Msg, error)
+	FlushWithContext(ctx context.Context) error
+	StatusChanged(...nats.Status) chan nats.Status
+	RemoveStatusListener(chan nats.Status)
+}
+
 // holder is what is needed of a *lease.Holder.
 type holder interface {
 	Run(ctx context.Context, work func(ctx context.Context, me schema.Process) error) error
@@ -46,7 +57,8 @@ type Gateway struct {
 	// static
 	config  Config
 	log     *slog.Logger
-	nc      Conns
+	control conn // see Conns
+	push    conn
 	view    view
 	mesh    mesh
 	holder  holder
@@ -74,7 +86,7 @@ func New(nc Conns, b *lease.Bucket, v *lease.View, c Config) (*Gateway, error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("gateway config: %w", err)
 	}
-	g := newGateway(nc, v, c)
+	g := newGateway(nc.Control, nc.Push, v, c)
 	authorities := client.New(nc.Control, v, client.Config{Prefix: c.Prefix, Settled: g.settled, Log: c.Log})
 	g.mesh = authorities
 	g.parts = append(g.parts, authorities.Run)
@@ -89,8 +101,8 @@ func New(nc Conns, b *lease.Bucket, v *lease.View, c Config) (*Gateway, error) {
 }
 
 // newGateway makes a gateway without a mesh and a lease.
-func newGateway(nc Conns, v view, c Config) *Gateway {
-	g := &Gateway{config: c, log: c.Log, nc: nc, view: v, start: time.Now()}
+func newGateway(control, push conn, v view, c Config) *Gateway {
+	g := &Gateway{config: c, log: c.Log, control: control, push: push, view: v, start: time.Now()}
 	g.base, g.stop = context.WithCancel(context.Background())
 	g.door.limits = c.Limits
 	g.metrics = newMetrics(g)

@@ -151,7 +151,7 @@ func (h *hub) subscribe(ctx context.Context, uids []schema.UID) error {
 		failed = errors.Join(failed, err)
 	}
 	if fresh {
-		failed = errors.Join(failed, h.g.nc.Push.FlushWithContext(ctx))
+		failed = errors.Join(failed, h.g.push.FlushWithContext(ctx))
 	}
 	return failed
 }
@@ -195,7 +195,7 @@ func (h *hub) subscribeTo(ctx context.Context, u schema.UID) (mine bool, err err
 
 // open subscribes to a user and to its slot.
 func (h *hub) open(t *topic) (*nats.Subscription, error) {
-	sub, err := h.g.nc.Push.ChanSubscribe(h.g.config.Prefix.Event(t.uid), h.events)
+	sub, err := h.g.push.ChanSubscribe(h.g.config.Prefix.Event(t.uid), h.events)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to user: %w", err)
 	}
@@ -211,7 +211,7 @@ func (h *hub) open(t *topic) (*nats.Subscription, error) {
 	if !first {
 		return sub, nil
 	}
-	slotSub, err := h.g.nc.Push.ChanSubscribe(h.g.config.Prefix.SlotEvent(t.slot), h.events)
+	slotSub, err := h.g.push.ChanSubscribe(h.g.config.Prefix.SlotEvent(t.slot), h.events)
 	h.mu.Lock()
 	st.sub = slotSub
 	h.mu.Unlock()
@@ -368,8 +368,8 @@ func (h *hub) stale(which func(*topic) bool) {
 // lookouts looks up what is stale: at once when told, else every few seconds; and everything after
 // a reconnect, after a loss, and every five minutes.
 func (h *hub) lookouts(ctx context.Context) {
-	reconnected := h.reconnects()
-	defer h.forgetReconnects(reconnected)
+	reconnected := h.g.push.StatusChanged(nats.CONNECTED)
+	defer h.g.push.RemoveStatusListener(reconnected)
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	all := time.NewTicker(lookAtAll)
@@ -429,17 +429,4 @@ func (h *hub) lost() int {
 		}
 	}
 	return n
-}
-
-func (h *hub) reconnects() chan nats.Status {
-	if h.g.nc.Push == nil {
-		return nil
-	}
-	return h.g.nc.Push.StatusChanged(nats.CONNECTED)
-}
-
-func (h *hub) forgetReconnects(ch chan nats.Status) {
-	if ch != nil {
-		h.g.nc.Push.RemoveStatusListener(ch)
-	}
 }

@@ -101,7 +101,7 @@ func (g *Gateway) live(until, lease context.Context, me schema.Process) error {
 
 // subscription is a subject that a life serves.
 type subscription struct {
-	nc      *nats.Conn
+	nc      conn
 	subject string
 	intake  *intake
 }
@@ -109,9 +109,9 @@ type subscription struct {
 func (l *life) subscriptions(g *Gateway) []subscription {
 	p := g.config.Prefix
 	return []subscription{
-		{g.nc.Push, p.Push(l.me), l.pushes},
-		{g.nc.Control, p.Kick(l.me), l.kicks},
-		{g.nc.Control, p.Sessions(l.me), l.asks},
+		{g.push, p.Push(l.me), l.pushes},
+		{g.control, p.Kick(l.me), l.kicks},
+		{g.control, p.Sessions(l.me), l.asks},
 	}
 }
 

@@ -28,8 +28,8 @@ type seat struct {
 	session    *session
 }
 
-// add seats a session and gives it its number.
-func (r *registry) add(s *session) schema.SessionNum {
+// add seats a session and gives it its number, in one step.
+func (r *registry) add(s *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	index := uint32(len(r.seats))
@@ -41,8 +41,8 @@ func (r *registry) add(s *session) schema.SessionNum {
 	place := &r.seats[index]
 	place.generation++
 	place.session = s
+	s.num = schema.NewSessionNum(index, place.generation)
 	r.count++
-	return schema.NewSessionNum(index, place.generation)
 }
 
 // remove frees the seat of a session; a second time, or for another's number, it does nothing.

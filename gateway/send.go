@@ -55,7 +55,7 @@ func (g *Gateway) ask(s *session, up schema.Up) {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, g.config.Limits.SendTimeout)
 	defer cancel()
-	m, err := g.nc.Push.RequestWithContext(ctx, g.config.Prefix.Up(up.UID), data)
+	m, err := g.push.RequestWithContext(ctx, g.config.Prefix.Up(up.UID), data)
 	switch {
 	case err == nil:
 		g.sent(s, up.ID, m)
