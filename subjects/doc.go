@@ -1,11 +1,12 @@
 // Package subjects spells every subject, key, bucket and stream name of a mesh; no other package
 // holds one as a literal. Builders are methods of [Prefix], which goes in front of all of them.
 //
-//	package that publishes                          package that is subscribed
-//	----------------------      subject             --------------------------
-//	gateway, delivery      Prefix.Slot(s, fence, op)  authority
-//	      |                      |                        ^
-//	      +-- builds ----> slot.17.1790000000123.touch ---+-- ParseSlot
+//	backend --presence.<call>--> delivery --authority.<node>.<boot>.<op>--> authority --event.>--> anyone
+//	   ^                            |                                          ^  ^
+//	   |                            +-slot.<slot>.<fence>.remove---------------+  |
+//	   |                            +-push.<node>.<boot>, kick.<node>.<boot>-+    |
+//	   |                                                                     v    |
+//	   +--up.<slot>.<uid token>, auth.connect----------------------- gateway -+---+ slot.<slot>.<fence>.<op>
 //
 // The table of DESIGN section 3, with what builds and what reads each:
 //
