@@ -26,6 +26,7 @@ type Delivery struct {
 	nc    *nats.Conn
 	s     settings
 	meter *metrics
+	life  context.Context // ends with Close
 	stop  context.CancelFunc
 	done  chan struct{} // closed when all that New started has ended
 
@@ -79,9 +80,8 @@ func New(nc *nats.Conn, options ...Option) (*Delivery, error) {
 		d.s.log = slog.New(slog.DiscardHandler)
 	}
 	d.meter = newMetrics(d.s.metrics)
-	ctx, stop := context.WithCancel(context.Background())
-	d.stop = stop
-	go d.run(ctx)
+	d.life, d.stop = context.WithCancel(context.Background())
+	go d.run(d.life)
 	return d, nil
 }
 
@@ -98,10 +98,8 @@ func (d *Delivery) run(ctx context.Context) {
 	if err != nil {
 		if ctx.Err() == nil {
 			d.s.log.Error("delivery cannot work with this mesh", "error", err)
-			d.failed = fmt.Errorf("open the mesh: %w", err)
-		} else {
-			d.failed = ErrClosed
 		}
+		d.failed = fmt.Errorf("open the mesh: %w", err)
 		close(d.opened)
 		return
 	}
@@ -139,6 +137,9 @@ func (d *Delivery) open(ctx context.Context) (*mesh, error) {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
+	}
+	if d.life.Err() != nil {
+		return nil, ErrClosed
 	}
 	return d.mesh, d.failed
 }

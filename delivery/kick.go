@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/rollcall-mesh/rollcall/authority/client"
 	"github.com/rollcall-mesh/rollcall/schema"
@@ -71,8 +72,8 @@ func newPick(req KickRequest) (pick, error) {
 	if err := req.UID.Check(); err != nil {
 		return p, bad("uid: %w", err)
 	}
-	if len(req.Reason) > maxReason {
-		return p, bad("reason has %d bytes: at most %d fit a close frame", len(req.Reason), maxReason)
+	if len(req.Reason) > maxReason || !utf8.ValidString(req.Reason) {
+		return p, bad("reason has %d bytes: at most %d of UTF-8 fit a close frame", len(req.Reason), maxReason)
 	}
 	for _, s := range [...]schema.SessionID{req.Session, req.ExceptSession} {
 		if _, _, ok := s.Parse(); s != "" && !ok {

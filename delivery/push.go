@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/rollcall-mesh/rollcall/schema"
 )
@@ -119,12 +120,12 @@ func (d *Delivery) carryOut(ctx context.Context, m Message, p *plan) {
 
 func (m *Message) check() error {
 	switch {
-	case len(m.ID) > schema.MaxMessageID:
-		return bad("id has %d bytes: it takes at most %d", len(m.ID), schema.MaxMessageID)
+	case len(m.ID) > schema.MaxMessageID || !utf8.ValidString(m.ID):
+		return bad("id has %d bytes: it takes at most %d of UTF-8", len(m.ID), schema.MaxMessageID)
 	case len(m.Payload) > maxPayload:
 		return fmt.Errorf("%w: payload has %d bytes, at most %d fit a message", ErrTooLarge, len(m.Payload), maxPayload)
-	case !json.Valid(m.Payload):
-		return bad("payload is not a JSON value")
+	case !json.Valid(m.Payload) || !utf8.Valid(m.Payload):
+		return bad("payload is not a JSON value in UTF-8")
 	case m.From != "":
 		if err := m.From.Check(); err != nil {
 			return bad("from: %w", err)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go/micro"
 
@@ -150,8 +151,18 @@ func decode(body []byte, into any) error {
 	if len(body) == 0 {
 		return nil
 	}
-	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("%w: request is not the JSON of this call: %w", schema.ErrBad, err)
+	if !utf8.Valid(body) {
+		return bad("request is not in UTF-8")
+	}
+	err := json.Unmarshal(body, into)
+	if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		if mistyped.Field == "" {
+			return bad("request is of type %s: it takes an object", mistyped.Value)
+		}
+		return bad("%s cannot be of type %s", mistyped.Field, mistyped.Value)
+	}
+	if err != nil {
+		return bad("request is not JSON: %w", err)
 	}
 	return nil
 }

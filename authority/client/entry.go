@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/rollcall-mesh/rollcall/schema"
@@ -50,6 +51,7 @@ func newSlotLanes[I, O any](c *Client, most int, weight func(I) int, send func(c
 const maxWaiting = 4096
 
 // carry sends what its callers still wait for as one request and hands each its part of the answer.
+// Where one of them has brought what cannot be written, they go one by one: it spoils no other.
 func carry[I, O any](ctx context.Context, k slotKey, batch []*entry[I, O], send func(context.Context, slotKey, []I) ([]O, error)) {
 	var all []I
 	sent := batch[:0]
@@ -65,6 +67,12 @@ func carry[I, O any](ctx context.Context, k slotKey, batch []*entry[I, O], send 
 		return
 	}
 	out, err := send(ctx, k, all)
+	if errors.Is(err, errEncode) && len(sent) > 1 {
+		for i := range sent {
+			carry(ctx, k, sent[i:i+1:i+1], send)
+		}
+		return
+	}
 	if err == nil && len(out) != len(all) {
 		err = misfit(len(out), len(all))
 	}

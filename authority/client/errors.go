@@ -29,6 +29,10 @@ var (
 	ErrAnswer = errors.New("answer does not fit the request")
 )
 
+// errEncode marks a request that a caller has filled with what no message can hold: nothing was
+// sent.
+var errEncode = errors.New("request cannot be written")
+
 // Refusal is an authority's answer that it did not carry out the request as a whole. errors.Is
 // finds the sentinel of its code: schema.ErrMismatch, ErrUnavailable and so on.
 type Refusal struct{ Head schema.AnswerHead }

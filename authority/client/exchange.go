@@ -31,7 +31,7 @@ type requester interface {
 func (c *Client) exchange(ctx context.Context, subject string, try time.Duration, req, answer schema.Message) error {
 	data, err := schema.Marshal(req)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errEncode, err)
 	}
 	msg, err := c.request(ctx, subject, try, data)
 	if err != nil {

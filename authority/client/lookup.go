@@ -128,6 +128,10 @@ func (r *round) free() {
 // add asks for the uid at a place.
 func (r *round) add(at int32) {
 	uid := r.uids[at]
+	if uid.Check() != nil { // it would spoil the request of others
+		r.found[at] = Found{UID: uid, State: schema.Unknown, Why: WhyUnreachable}
+		return
+	}
 	slot := subjects.SlotOf(uid)
 	s := &r.slots[slot]
 	if s.count != r.count {

@@ -123,6 +123,18 @@ func TestLookupAligns(t *testing.T) {
 	})
 }
 
+func TestWhoIsNoUIDSpoilsNoOther(t *testing.T) {
+	n, v := newNATS(), newView(a1)
+	serve(n, v, a1)
+	run(t, v, n, func(t *testing.T, c *Client) {
+		got := c.Lookup(t.Context(), []schema.UID{"four", "", "a\x00"})
+		requireFound(t, "four", got[0])
+		for _, f := range got[1:] {
+			require.Equal(t, schema.Unknown, f.State)
+		}
+	})
+}
+
 func TestLookupLarge(t *testing.T) {
 	n, v := newNATS(), newView(a1)
 	one := serve(n, v, a1)

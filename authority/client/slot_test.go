@@ -59,6 +59,32 @@ func TestRegistersGoTogether(t *testing.T) {
 	})
 }
 
+func TestWhatCannotBeWrittenSpoilsNoOther(t *testing.T) {
+	n, heads := newNATS(), make(chan schema.SlotHead, 10)
+	n.handle("slot.7.10.register", register(heads))
+	run(t, newView(a1), n, func(t *testing.T, c *Client) {
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wg.Go(func() {
+				l := login(i)
+				if i == 3 {
+					l.Route.UID = ""
+				}
+				r, err := c.Register(t.Context(), owner, l)
+				if i == 3 {
+					require.ErrorIs(t, err, schema.ErrMalformed)
+					return
+				}
+				require.NoError(t, err)
+				require.EqualValues(t, i, r.Order.N)
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		require.Equal(t, 4, n.times("slot."), "the first, then one by one")
+	})
+}
+
 func TestWhoHasLeftIsNotSent(t *testing.T) {
 	n, heads := newNATS(), make(chan schema.SlotHead, 10)
 	n.handle("slot.7.10.register", register(heads))
