@@ -1,0 +1,36 @@
+package gateway_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rollcall-mesh/rollcall/integration/bubble"
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+func TestConnectFindPushKick(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		m := newMesh(t, s, "a-1")
+		g := startGateway(t, s, "gw-1")
+		d := g.login(t, "alice", "phone")
+		info := d.ready()
+
+		found := m.find("alice")
+		require.Equal(t, schema.Online, found.State)
+		require.Len(t, found.Routes, 1)
+		r := found.Routes[0]
+		require.Equal(t, info.Session, r.Session.Outside(r.Owner.Boot))
+		require.Equal(t, schema.Listener("ws"), r.Listener)
+		require.Equal(t, []schema.PushResult{schema.PushWritten}, m.pushTo("alice", "m1"))
+		bubble.Until(t, time.Second, "message", func() bool { return d.got() == 1 })
+
+		codes, err := m.Kick(t.Context(), r.Owner, []schema.KickEntry{{UID: "alice", Session: r.Session, Fence: found.Target.Fence, Close: schema.CloseRemoved, Why: "go away"}})
+		require.NoError(t, err)
+		require.Equal(t, []schema.Code{schema.CodeOK}, codes)
+		require.Equal(t, schema.CloseRemoved, d.stopped())
+		bubble.Until(t, time.Second, "route gone", func() bool { return m.find("alice").State == schema.Offline })
+		require.Equal(t, schema.PushNoSession, m.pushOne(r, "m2"))
+	})
+}
