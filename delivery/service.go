@@ -11,8 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/nats-io/nats.go/micro"
-
-	"github.com/rollcall-mesh/rollcall/schema"
 )
 
 // ServiceConfig configures a Service. The zero value works.
