@@ -33,12 +33,20 @@ func (t *table) install(l listing, now time.Time) (changes []Change, again bool)
 		force := again || t.held(e.key) <= l.at
 		changes = append(changes, t.put(e, now, force)...)
 	}
-	t.drop(func(key string, rev schema.Revision) bool { return !named[key] && (again || rev <= l.at) }, now, &changes)
+	for _, key := range t.keys() {
+		if held := t.held(key); !named[key] && (again || held <= l.at) {
+			if again {
+				held = 0
+			}
+			changes = append(changes, t.drop(key, now, held)...)
+		}
+	}
 	t.seen.snapshot(l.at)
 	return changes, again
 }
 
-// held is the revision of what is held of a key; 0 where it is nothing.
+// held is the revision of what is held of a key, or was before it went missing: up to it, what is
+// heard is old news.
 func (t *table) held(key string) schema.Revision {
 	if s, ok := subjects.ParseSlotKey(key); ok {
 		return t.slots[s].rev
@@ -47,27 +55,38 @@ func (t *table) held(key string) schema.Revision {
 		return t.configRev
 	}
 	kind, name := subjects.ParseKey(key)
-	if m := t.members[Role(kind)][schema.NodeID(name)]; m != nil && m.state != absent {
+	if m := t.members[Role(kind)][schema.NodeID(name)]; m != nil {
 		return m.rev
 	}
 	return 0
 }
 
-// drop notes the keys that are missing from a listing.
-func (t *table) drop(missing func(key string, rev schema.Revision) bool, now time.Time, changes *[]Change) {
+// keys gives those of slots and processes that are held.
+func (t *table) keys() []string {
+	var out []string
 	for i := range t.slots {
-		s := schema.Slot(i)
-		if missing(subjects.SlotKey(s), t.slots[i].rev) {
-			*changes = append(*changes, t.dropSlot(s)...)
+		if t.slots[i].state != absent {
+			out = append(out, subjects.SlotKey(schema.Slot(i)))
 		}
 	}
-	for role, members := range t.members {
-		for node, m := range members {
-			if missing(role.key(node), m.rev) {
-				t.dropMember(m, now)
-			}
+	for _, r := range []Role{Authority, Gateway} {
+		for _, m := range t.sorted(r) {
+			out = append(out, r.key(m.node))
 		}
 	}
+	return out
+}
+
+// drop notes that a key is not in the bucket; floor is the revision up to which news of it is old.
+func (t *table) drop(key string, now time.Time, floor schema.Revision) []Change {
+	if s, ok := subjects.ParseSlotKey(key); ok {
+		return t.dropSlot(s, floor)
+	}
+	kind, name := subjects.ParseKey(key)
+	if m := t.members[Role(kind)][schema.NodeID(name)]; m != nil {
+		m.drop(now, floor)
+	}
+	return nil
 }
 
 // missed takes that a read found nothing under a key, unless the key was heard of meanwhile.
@@ -75,12 +94,5 @@ func (t *table) missed(key string, before schema.Revision, now time.Time) []Chan
 	if t.held(key) != before {
 		return nil
 	}
-	if s, ok := subjects.ParseSlotKey(key); ok {
-		return t.dropSlot(s)
-	}
-	kind, name := subjects.ParseKey(key)
-	if m := t.members[Role(kind)][schema.NodeID(name)]; m != nil {
-		t.dropMember(m, now)
-	}
-	return nil
+	return t.drop(key, now, before)
 }

@@ -7,22 +7,13 @@ import (
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
-// memberState is what is known of a process's key.
-type memberState uint8
-
-const (
-	absent  memberState = iota // the bucket holds nothing under it: it may have been lost
-	deleted                    // a delete marker
-	written                    // a value
-)
-
 // member is a process's key. The boots that it named before are remembered, since a view that is
 // behind must not take a boot it has not heard of yet for one that is gone.
 type member struct {
 	role    Role
 	node    schema.NodeID
-	state   memberState
-	rev     schema.Revision
+	state   keyState
+	rev     schema.Revision     // of what is held here, or was before it went missing
 	value   schema.ProcessValue // the last one written
 	changed time.Time           // monotonic; when rev last changed, or the key was first missed
 	gone    []schema.BootID     // at most maxGone, the latest last
@@ -63,21 +54,12 @@ func (t *table) memberOf(r Role, n schema.NodeID, now time.Time) *member {
 	return m
 }
 
-// expect notes that a slot's key names a process: if its own key is absent, its lease runs from
-// now on.
-func (t *table) expect(p schema.Process, now time.Time) {
-	m := t.memberOf(Authority, p.Node, now)
-	if m.state == absent && m.value.Boot == "" {
-		m.value.Boot = p.Boot
-	}
-}
-
 func (t *table) putMember(r Role, n schema.NodeID, e entry, now time.Time, force bool) []Change {
 	if n.Check() != nil {
 		return nil
 	}
 	m := t.memberOf(r, n, now)
-	if m.state != absent && e.rev <= m.rev && !force {
+	if e.rev <= m.rev && !force {
 		return nil
 	}
 	if e.rev != m.rev {
@@ -124,23 +106,44 @@ func (m *member) change(b schema.BootID, s Standing) Change {
 	return Change{Process: &ProcessChange{Role: m.role, Process: schema.Process{Node: m.node, Boot: b}, Standing: s, Value: m.value}}
 }
 
-// dropMember notes that a process's key is not in the bucket, which by itself ends nobody's life.
-func (t *table) dropMember(m *member, now time.Time) {
+// drop notes that a process's key is not in the bucket, which by itself ends nobody's life;
+// floor is the revision that is old news.
+func (m *member) drop(now time.Time, floor schema.Revision) {
 	if m.state != absent {
 		m.state, m.changed = absent, now
 	}
+	m.rev = floor
 }
 
-// expire ends the lives whose key has been absent for a whole lease. quiet tells how long nothing
-// was heard since a moment.
+// expire ends the lives whose key has been absent for a whole lease, those too that only a slot's
+// key names. quiet tells how long nothing was heard since a moment.
 func (t *table) expire(quiet func(since time.Time) time.Duration) []Change {
 	var changes []Change
 	for _, r := range []Role{Authority, Gateway} {
 		for _, m := range t.sorted(r) {
-			if m.state == absent && m.standing(m.value.Boot) == Living && quiet(m.changed) >= t.config.Lease() {
-				changes = append(changes, t.buried(m, m.value.Boot)...)
+			if m.state != absent || quiet(m.changed) < t.config.Lease() {
+				continue
+			}
+			for _, b := range t.named(m) {
+				if m.standing(b) != Gone {
+					changes = append(changes, t.buried(m, b)...)
+				}
 			}
 		}
 	}
 	return changes
+}
+
+// named gives the boots of a node that its key named last, or that slots' keys name.
+func (t *table) named(m *member) []schema.BootID {
+	var boots []schema.BootID
+	if m.value.Boot != "" {
+		boots = append(boots, m.value.Boot)
+	}
+	for i := range t.slots {
+		if s := &t.slots[i]; m.role == Authority && s.owner.Node == m.node && !slices.Contains(boots, s.owner.Boot) {
+			boots = append(boots, s.owner.Boot)
+		}
+	}
+	return boots
 }

@@ -39,11 +39,20 @@ func newTable(c schema.Config) *table {
 
 // slot is a slot's key.
 type slot struct {
-	rev     schema.Revision // of what is held here; 0 = never seen
-	owner   schema.Process
-	present bool // the key stands, and its value is one
-	owned   bool // present, and the owner is not known to be gone
+	state keyState
+	rev   schema.Revision // of what is held here, or was before it went missing; 0 = never seen
+	owner schema.Process  // of a written key; nobody where its value is none of ours
+	owned bool            // it has an owner, who is not known to be gone
 }
+
+// keyState is what is known of a key.
+type keyState uint8
+
+const (
+	absent  keyState = iota // the bucket holds nothing under it: never written, or the bucket was lost
+	deleted                 // a delete marker
+	written                 // a value
+)
 
 // Change is one thing that a View has learnt. Exactly one field is set.
 type Change struct {
@@ -111,26 +120,35 @@ func (t *table) putSlot(e entry, now time.Time, force bool) []Change {
 	if !ok || e.rev <= t.slots[s].rev && !force {
 		return nil
 	}
-	owner, present := slotOwner(e)
-	if present {
-		t.highest[s] = max(t.highest[s], e.rev)
-		t.expect(owner, now)
+	next := slot{state: deleted, rev: e.rev}
+	if !e.marker {
+		next.state = written
+		next.owner, _ = slotOwner(e)
 	}
-	return t.setSlot(s, slot{rev: e.rev, owner: owner, present: present})
+	if !next.owner.IsZero() {
+		t.highest[s] = max(t.highest[s], e.rev)
+		t.memberOf(Authority, next.owner.Node, now) // if its key is absent, its lease runs from now on
+	}
+	return t.setSlot(s, next)
 }
 
 // setSlot is the one place where a slot changes.
 func (t *table) setSlot(s schema.Slot, next slot) []Change {
-	next.owned = next.present && !t.ownerGone(next)
-	before := t.slots[s]
+	next.owned = !next.owner.IsZero() && !t.ownerGone(next)
+	before := t.target(s)
+	owned := t.slots[s].owned
 	t.slots[s] = next
-	if before.owned == next.owned && before.rev == next.rev {
+	if owned == next.owned && before == t.target(s) {
 		return nil
 	}
 	return []Change{{Slot: &SlotChange{Target: t.target(s), Owned: next.owned}}}
 }
 
+// target gives what a slot's key says; the slot alone where there is no key.
 func (t *table) target(s schema.Slot) schema.Target {
+	if t.slots[s].state == absent {
+		return schema.Target{Slot: s}
+	}
 	return schema.Target{Slot: s, Fence: t.slots[s].rev, Authority: t.slots[s].owner}
 }
 
@@ -150,19 +168,16 @@ func (t *table) ownerGone(s slot) bool {
 	return m.state != absent && m.rev > s.rev
 }
 
-// dropSlot notes that a slot's key is not in the bucket.
-func (t *table) dropSlot(s schema.Slot) []Change {
-	if t.slots[s].rev == 0 {
-		return nil
-	}
-	return t.setSlot(s, slot{})
+// dropSlot notes that a slot's key is not in the bucket; floor is the revision that is old news.
+func (t *table) dropSlot(s schema.Slot, floor schema.Revision) []Change {
+	return t.setSlot(s, slot{rev: floor})
 }
 
 // judgeSlots computes again which slots of a node are owned.
 func (t *table) judgeSlots(n schema.NodeID) []Change {
 	var changes []Change
 	for i := range t.slots {
-		if t.slots[i].present && t.slots[i].owner.Node == n {
+		if t.slots[i].owner.Node == n {
 			changes = append(changes, t.setSlot(schema.Slot(i), t.slots[i])...)
 		}
 	}

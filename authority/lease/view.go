@@ -81,7 +81,8 @@ func (v *View) Address(s schema.Slot) (t schema.Target, highest schema.Revision,
 func (v *View) Key(s schema.Slot) (schema.Revision, schema.Process) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return v.t.slots[s].rev, v.t.slots[s].owner
+	t := v.t.target(s)
+	return t.Fence, t.Authority
 }
 
 // Highest is the highest fence ever seen of a slot, from its key and from messages.

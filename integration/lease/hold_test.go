@@ -1,9 +1,11 @@
 package lease
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rollcall-mesh/rollcall/authority/lease"
@@ -170,5 +172,89 @@ func TestResignationIsFoundWhenTheTakeWasUnanswered(t *testing.T) {
 		m, ok := a.member(a.view)
 		require.True(t, ok)
 		require.False(t, m.Alive(), "what was written without an answer does not stand for a lease")
+	})
+}
+
+// A process that drains still owns what it drains, and resigns when it has.
+func TestLeaseIsRenewedWhileWorkEnds(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "a-1")
+		b := join(t, s, lease.Authority, "a-2")
+		a.linger = time.Minute
+		a.hold()
+		stopped := bubble.Go(t, func(context.Context) error { return a.run.Stop() })
+		for range 59 {
+			time.Sleep(time.Second)
+			require.True(t, a.holder.Trusted())
+			m, _ := a.member(b.view)
+			require.True(t, m.Alive())
+		}
+		require.NoError(t, stopped.Wait())
+		time.Sleep(10 * time.Millisecond)
+		m, _ := a.member(b.view)
+		require.False(t, m.Alive())
+	})
+}
+
+func TestWorkThatReturnsEndsTheHolder(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "a-1")
+		h := lease.NewHolder(a.bucket, a.view, lease.HolderConfig{Role: lease.Authority, Node: "a-1"})
+		err := h.Run(t.Context(), func(context.Context, schema.Process) error { return errWedged })
+		require.ErrorIs(t, err, errWedged)
+		time.Sleep(10 * time.Millisecond)
+		m, ok := a.member(a.view)
+		require.True(t, ok)
+		require.False(t, m.Alive())
+	})
+}
+
+// A boot that others ended before it knew that it stood never returns.
+func TestBootDeclaredDeadBeforeItsFirstAnswerIsNotUsed(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		b := join(t, s, lease.Authority, "a-2")
+		a := join(t, s, lease.Authority, "a-1")
+		silence := make(chan *bubble.Rule, 1) // from its first write on it hears nothing
+		a.link.Then(anyKey, func() { silence <- a.link.LoseIn(">", -1) })
+		a.start()
+		bubble.Until(t, time.Minute, "written", func() bool { _, ok := a.member(b.view); return ok })
+		first, _ := a.member(b.view)
+		require.NoError(t, b.bucket.Kill(t.Context(), first))
+		(<-silence).Remove()
+		bubble.Until(t, time.Minute, "taken", func() bool { return len(a.Lives()) == 1 })
+		require.NotEqual(t, first.Process.Boot, a.me().Boot)
+	})
+}
+
+// Another process that takes the name between two lives of ours has taken it over.
+func TestNameTakenBetweenTwoLives(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "a-1")
+		a.linger = 10 * time.Second
+		a.hold()
+		b := join(t, s, lease.Authority, "a-1")
+		m, _ := a.member(b.view)
+		require.NoError(t, b.bucket.Kill(t.Context(), m))
+		bubble.Until(t, 5*time.Second, "lost", func() bool { return len(a.Causes()) == 1 })
+		b.hold()
+		require.ErrorIs(t, a.run.Wait(), lease.ErrTakenOver)
+		require.ErrorIs(t, a.Causes()[0], lease.ErrLost)
+		require.True(t, b.holder.Trusted())
+	})
+}
+
+func TestClosedConnectionEndsTheHolder(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "standby")
+		nc, _ := s.Dial("authority/a-1")
+		b, err := lease.Open(t.Context(), nc, lease.Options{})
+		require.NoError(t, err)
+		h := lease.NewHolder(b, a.view, lease.HolderConfig{Role: lease.Authority, Node: "a-1"})
+		run := bubble.Go(t, func(ctx context.Context) error {
+			return h.Run(ctx, func(ctx context.Context, _ schema.Process) error { <-ctx.Done(); return nil })
+		})
+		time.Sleep(time.Second)
+		nc.Close()
+		require.ErrorIs(t, run.Wait(), nats.ErrConnectionClosed)
 	})
 }

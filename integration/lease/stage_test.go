@@ -41,9 +41,9 @@ type node struct {
 
 	mu     sync.Mutex
 	lives  []schema.Process
-	causes []error // why each life but the running one ended
-	probe  error   // what the next probes give
-	deaf   bool    // does not listen for questions
+	causes []error       // why each life but the running one ended
+	probe  error         // what the next probes give
+	linger time.Duration // how long work goes on after its context has ended
 }
 
 // join connects a process that makes the bucket if it is an authority, and starts its view.
@@ -93,17 +93,15 @@ func (n *node) hold() *node {
 
 // work is a life: it answers the question whether it is there, and remembers why it ended.
 func (n *node) work(ctx context.Context, me schema.Process) error {
-	if !n.deaf {
-		subject := prefix.Kick(me)
-		if n.role == lease.Authority {
-			subject = prefix.Authority(me, subjects.Lookup)
-		}
-		sub, err := n.nc.Subscribe(subject, func(m *nats.Msg) { m.Respond(nil) })
-		if err != nil {
-			return err
-		}
-		defer sub.Unsubscribe()
+	subject := prefix.Kick(me)
+	if n.role == lease.Authority {
+		subject = prefix.Authority(me, subjects.Lookup)
 	}
+	sub, err := n.nc.Subscribe(subject, func(m *nats.Msg) { m.Respond(nil) })
+	if err != nil {
+		return err
+	}
+	defer sub.Unsubscribe()
 	n.mu.Lock()
 	n.lives = append(n.lives, me)
 	n.mu.Unlock()
@@ -111,6 +109,7 @@ func (n *node) work(ctx context.Context, me schema.Process) error {
 	n.mu.Lock()
 	n.causes = append(n.causes, context.Cause(ctx))
 	n.mu.Unlock()
+	time.Sleep(n.linger)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"encoding/json"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -505,5 +506,82 @@ func TestNoticeWithoutARevisionIsIgnored(t *testing.T) {
 		_, ok := v.view.Target(3)
 		require.False(t, ok)
 		require.True(t, v.log.has("notice without a key or a revision"))
+	})
+}
+
+func TestDroppedConnectionRestartsTheTimers(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "a-1").hold()
+		v := join(t, s, lease.Gateway, "viewer")
+		a.crash()
+		time.Sleep(15 * time.Second)
+		m, _ := a.member(v.view)
+		require.Greater(t, m.Quiet, 10*time.Second)
+		v.link.Reset()
+		time.Sleep(time.Second)
+		m, _ = a.member(v.view)
+		require.LessOrEqual(t, m.Quiet, time.Second)
+	})
+}
+
+// A message of a snapshot that is lost on the way must not pass for a key that is gone.
+func TestSnapshotWithALostMessage(t *testing.T) {
+	for lost := 1; lost <= 4; lost++ {
+		t.Run(fmt.Sprint(lost), func(t *testing.T) {
+			bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+				a := join(t, s, lease.Authority, "a-1").hold()
+				for i := range schema.Slot(3) {
+					_, err := a.bucket.Claim(t.Context(), i, 0, a.me())
+					require.NoError(t, err)
+				}
+				v := join(t, s, lease.Gateway, "viewer")
+				v.link.LoseIn("_INBOX.*", lost) // of the consumer's; answers to requests have one part more
+				require.NoError(t, v.view.Refresh(t.Context()))
+				for i := range schema.Slot(3) {
+					_, ok := v.view.Target(i)
+					require.True(t, ok)
+				}
+				require.Equal(t, lease.Living, v.view.Standing(lease.Authority, a.me()))
+			})
+		})
+	}
+}
+
+// What is claimed and renewed at once by many must come out the same for all.
+func TestManyClaimAtOnce(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		var all []*node
+		for _, name := range []schema.NodeID{"a-1", "a-2", "a-3"} {
+			all = append(all, join(t, s, lease.Authority, name).hold())
+		}
+		won := make([]map[schema.Slot]schema.Revision, len(all))
+		var wg sync.WaitGroup
+		for i, n := range all {
+			won[i] = map[schema.Slot]schema.Revision{}
+			wg.Go(func() {
+				for slot := range schema.Slot(schema.Slots) {
+					fence, err := n.bucket.Claim(t.Context(), slot, 0, n.me())
+					if err == nil {
+						won[i][slot] = fence
+						continue
+					}
+					require.ErrorIs(t, err, lease.ErrConflict)
+				}
+			})
+		}
+		wg.Wait()
+		time.Sleep(100 * time.Millisecond)
+		total := 0
+		for i, n := range all {
+			total += len(won[i])
+			for slot, fence := range won[i] {
+				for _, v := range all {
+					target, ok := v.view.Target(slot)
+					require.True(t, ok)
+					require.Equal(t, schema.Target{Slot: slot, Fence: fence, Authority: n.me()}, target)
+				}
+			}
+		}
+		require.Equal(t, schema.Slots, total)
 	})
 }

@@ -1,0 +1,107 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+func TestProgress(t *testing.T) {
+	var p progress
+	p.notice(5)
+	require.Zero(t, p.head, "what was before the first snapshot is not known")
+	p.notice(6)
+	p.snapshot(4)
+	require.Equal(t, schema.Revision(6), p.head, "5 and 6 were heard meanwhile")
+	p.notice(8)
+	require.Equal(t, schema.Revision(6), p.head)
+	require.True(t, p.gap(), "7 was lost")
+	p.notice(9)
+	p.snapshot(7)
+	require.Equal(t, schema.Revision(9), p.head)
+	require.False(t, p.gap())
+	p.notice(3)
+	require.Equal(t, schema.Revision(9), p.head)
+	p.snapshot(20)
+	p.notice(15)
+	require.Equal(t, schema.Revision(20), p.head)
+	require.False(t, p.gap(), "late, not lost")
+}
+
+func TestFailedSnapshotsAreSpacedOut(t *testing.T) {
+	var p pace
+	require.Zero(t, p.hold(), "the first at once")
+	var pauses []time.Duration
+	for range 6 {
+		p.failed()
+		pauses = append(pauses, p.hold())
+	}
+	require.Equal(t, []time.Duration{50e6, 100e6, 200e6, 400e6, 800e6, 1e9}, pauses)
+	p.succeeded()
+	require.Greater(t, p.hold(), 900*time.Millisecond)
+}
+
+func TestVerdict(t *testing.T) {
+	marker := entry{rev: 3, marker: true}
+	for name, c := range map[string]struct {
+		e    entry
+		err  error
+		want verdict
+	}{
+		"mine":                   {authorityEntry(3, bootA, schema.StateServing), nil, mine},
+		"mine, but dead":         {authorityEntry(3, bootA, schema.StateDead), nil, dead},
+		"another":                {authorityEntry(3, bootB, schema.StateJoining), nil, other},
+		"another, dead":          {authorityEntry(3, bootB, schema.StateDead), nil, dead},
+		"deleted":                {marker, nil, dead},
+		"not a value of ours":    {entry{rev: 3, data: []byte("x")}, nil, dead},
+		"no key":                 {entry{}, ErrNoKey, bucketGone},
+		"no bucket":              {entry{}, ErrNoBucket, bucketGone},
+		"time-out":               {entry{}, context.DeadlineExceeded, unclear},
+		"not connected":          {entry{}, nats.ErrReconnectBufExceeded, unclear},
+		"connection closed":      {entry{}, nats.ErrConnectionClosed, closed},
+		"the server is in haste": {entry{}, &jetstream.APIError{Code: 503}, unclear},
+	} {
+		require.Equal(t, c.want, judge(bootA, c.e, c.err), name)
+	}
+}
+
+// Which answers prove that the bucket is within reach.
+func TestReach(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"ok":              {nil, true},
+		"no such key":     {jetstream.ErrMsgNotFound, true},
+		"conflict":        {errConflict, true},
+		"conflict, as KV": {jetstream.ErrKeyExists, true},
+		"in flight":       {errInFlight, false},
+		"time-out":        {context.DeadlineExceeded, false},
+		"no responders":   {nats.ErrNoResponders, false},
+		"no stream":       {jetstream.ErrStreamNotFound, false},
+		"gave up":         {context.Canceled, true},
+	} {
+		var r reach
+		r.heard(c.err)
+		require.Equal(t, c.want, !r.failing, name)
+	}
+	r := reach{failing: true}
+	r.heard(context.Canceled)
+	require.True(t, r.failing, "giving up says nothing")
+}
+
+func TestConflictsOfBothKindsAreOne(t *testing.T) {
+	b := &Bucket{}
+	for _, err := range []error{errConflict, errInFlight, jetstream.ErrKeyExists} {
+		require.ErrorIs(t, b.explain("write", "k", err), ErrConflict)
+	}
+	require.False(t, errors.Is(errInFlight, errConflict))
+	require.NotErrorIs(t, b.explain("write", "k", nats.ErrNoResponders), ErrConflict)
+}

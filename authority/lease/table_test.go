@@ -1,0 +1,212 @@
+package lease
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+	"github.com/rollcall-mesh/rollcall/subjects"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	epoch = time.Unix(1_800_000_000, 0)
+	bootA = schema.BootID("aaaaaaaaaaaaaaaaaaaaaa")
+	bootB = schema.BootID("bbbbbbbbbbbbbbbbbbbbbb")
+	bootC = schema.BootID("cccccccccccccccccccccc")
+)
+
+func jsonEntry(key string, rev schema.Revision, v any) entry {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return entry{key: key, rev: rev, data: data, at: epoch}
+}
+
+func authorityEntry(rev schema.Revision, b schema.BootID, s schema.ProcessState) entry {
+	return jsonEntry("authority.a-1", rev, schema.ProcessValue{Boot: b, State: s})
+}
+
+func slotEntry(rev schema.Revision, b schema.BootID) entry {
+	return jsonEntry("slot.7", rev, schema.SlotValue{Node: "a-1", Boot: b})
+}
+
+func tableOf(entries ...entry) *table {
+	t := newTable(schema.DefaultConfig())
+	for _, e := range entries {
+		t.put(e, epoch, false)
+	}
+	return t
+}
+
+func TestOlderRevisionsAreIgnored(t *testing.T) {
+	c := schema.DefaultConfig()
+	c.Policy = "multi"
+	x := tableOf(
+		authorityEntry(20, bootB, schema.StateServing), authorityEntry(10, bootA, schema.StateServing),
+		slotEntry(21, bootB), slotEntry(11, bootA),
+		jsonEntry(subjects.ConfigKey, 22, c), jsonEntry(subjects.ConfigKey, 12, schema.DefaultConfig()),
+	)
+	require.Equal(t, bootB, x.members[Authority]["a-1"].value.Boot)
+	require.Equal(t, bootB, x.target(7).Authority.Boot)
+	require.Equal(t, "multi", x.config.Policy)
+}
+
+// A view may hear of a claim after it has heard that the claimer was replaced.
+func TestOwnerReplacedBeforeItsClaimWasHeard(t *testing.T) {
+	x := tableOf(authorityEntry(20, bootB, schema.StateServing), slotEntry(15, bootA))
+	require.False(t, x.slots[7].owned, "boot A claimed at 15, boot B stands since 20 at the latest")
+	x = tableOf(authorityEntry(20, bootB, schema.StateServing), slotEntry(25, bootC))
+	require.True(t, x.slots[7].owned, "boot C took its key after 20: that was not heard yet")
+	x.put(authorityEntry(24, bootC, schema.StateServing), epoch, false)
+	require.True(t, x.slots[7].owned)
+	x = tableOf(slotEntry(15, bootA), entry{key: "authority.a-1", rev: 20, marker: true})
+	require.False(t, x.slots[7].owned)
+	x = tableOf(slotEntry(15, bootA), authorityEntry(14, bootA, schema.StateServing), authorityEntry(20, bootA, schema.StateDead))
+	require.False(t, x.slots[7].owned)
+}
+
+func TestChangesAreTold(t *testing.T) {
+	x := newTable(schema.DefaultConfig())
+	say := func(e entry) (out []string) {
+		for _, c := range x.put(e, epoch, false) {
+			switch {
+			case c.Slot != nil:
+				out = append(out, fmt.Sprintf("slot %d@%d owned %v", c.Slot.Target.Slot, c.Slot.Target.Fence, c.Slot.Owned))
+			case c.Process != nil:
+				out = append(out, fmt.Sprintf("%c %s", c.Process.Process.Boot[0], c.Process.Standing))
+			}
+		}
+		return out
+	}
+	require.Equal(t, []string{"a living"}, say(authorityEntry(1, bootA, schema.StateServing)))
+	require.Equal(t, []string{"slot 7@2 owned true"}, say(slotEntry(2, bootA)))
+	require.Empty(t, say(authorityEntry(3, bootA, schema.StateServing)), "a renewal")
+	require.Equal(t, []string{"a living"}, say(authorityEntry(4, bootA, schema.StateLeaving)))
+	require.Equal(t, []string{"a gone", "slot 7@2 owned false", "b living"}, say(authorityEntry(5, bootB, schema.StateServing)))
+	require.Equal(t, []string{"slot 7@6 owned true"}, say(slotEntry(6, bootB)))
+	require.Equal(t, []string{"b gone", "slot 7@6 owned false"}, say(authorityEntry(7, bootB, schema.StateDead)))
+	require.Empty(t, say(authorityEntry(7, bootB, schema.StateDead)))
+}
+
+func TestAbsentOwnerIsGoneAfterALease(t *testing.T) {
+	x := tableOf(slotEntry(15, bootA))
+	require.True(t, x.slots[7].owned, "its key may not have been heard yet")
+	quiet := func(d time.Duration) func(time.Time) time.Duration { return func(time.Time) time.Duration { return d } }
+	require.Empty(t, x.expire(quiet(30*time.Second-1)))
+	require.NotEmpty(t, x.expire(quiet(30*time.Second)))
+	require.False(t, x.slots[7].owned)
+	require.Empty(t, x.expire(quiet(time.Hour)), "told once")
+}
+
+func TestBootsRememberedAreBounded(t *testing.T) {
+	x := newTable(schema.DefaultConfig())
+	for i := range 10 * maxGone {
+		x.put(authorityEntry(schema.Revision(i+1), schema.NewBoot(), schema.StateServing), epoch, false)
+	}
+	require.Len(t, x.members[Authority]["a-1"].gone, maxGone)
+}
+
+func TestListingDecidesWhatIsNotNewer(t *testing.T) {
+	x := tableOf(authorityEntry(10, bootA, schema.StateServing), slotEntry(11, bootA))
+	x.install(listing{entries: []entry{authorityEntry(10, bootA, schema.StateServing), slotEntry(11, bootA)}, at: 11, created: epoch}, epoch)
+
+	// Notices up to 13 overtook a listing as of 12, which does not know the slot's new owner.
+	x.put(slotEntry(13, bootB), epoch, false)
+	x.install(listing{entries: []entry{slotEntry(11, bootA), authorityEntry(12, bootA, schema.StateServing)}, at: 12, created: epoch}, epoch)
+	require.Equal(t, schema.Revision(13), x.slots[7].rev)
+
+	// A server lost 13 and went on from 12: the listing as of 20 shows the slot at 11 again.
+	x.install(listing{entries: []entry{slotEntry(11, bootA), authorityEntry(20, bootA, schema.StateServing)}, at: 20, created: epoch}, epoch)
+	require.Equal(t, schema.Revision(11), x.slots[7].rev)
+	require.True(t, x.slots[7].owned)
+	require.Equal(t, schema.Revision(13), x.highest[7], "it never falls")
+
+	// Another stream under the same name.
+	_, again := x.install(listing{at: 3, created: epoch.Add(time.Hour)}, epoch)
+	require.True(t, again)
+	require.False(t, x.slots[7].owned)
+	require.Equal(t, absent, x.members[Authority]["a-1"].state)
+	require.Equal(t, schema.Revision(3), x.seen.head)
+}
+
+// Whatever order notices, reads and listings come in, a view that has got all of them holds what
+// the bucket holds.
+func TestAnyOrderEndsAtTheBucketsState(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		history, final := drawHistory(r)
+		x := newTable(schema.DefaultConfig())
+		for _, e := range rapid.Permutation(history).Draw(r, "order") {
+			x.put(e, epoch, false)
+		}
+		y := newTable(schema.DefaultConfig())
+		for _, e := range history[:rapid.IntRange(0, len(history)).Draw(r, "heard")] {
+			y.put(e, epoch, false)
+		}
+		y.install(listing{entries: final, at: history[len(history)-1].rev, created: epoch}, epoch)
+		for _, e := range final {
+			require.Equal(r, e.rev, x.held(e.key), e.key)
+			require.Equal(r, e.rev, y.held(e.key), e.key)
+		}
+		require.Equal(r, x.slots[7], y.slots[7])
+		require.Equal(r, slotOfFinal(final) == nowBoot(history), x.slots[7].owned)
+	})
+}
+
+func slotOfFinal(final []entry) schema.BootID {
+	for _, e := range final {
+		if p, ok := slotOwner(e); ok && e.key == "slot.7" {
+			return p.Boot
+		}
+	}
+	return "nobody"
+}
+
+func nowBoot(history []entry) (b schema.BootID) {
+	for _, e := range history {
+		if v, ok := decodeProcess(e); ok && e.key == "authority.a-1" {
+			b = v.Boot
+		}
+	}
+	return b
+}
+
+// drawHistory draws what a bucket took: processes take their keys before they claim, and claim
+// only while their key names them. final is what each key holds at the end.
+func drawHistory(r *rapid.T) (history, final []entry) {
+	rev, boots := schema.Revision(0), []schema.BootID{bootA}
+	add := func(e entry) { history = append(history, e) }
+	rev++
+	add(authorityEntry(rev, bootA, schema.StateServing))
+	for range rapid.IntRange(1, 12).Draw(r, "writes") {
+		rev++
+		now := boots[len(boots)-1]
+		switch rapid.IntRange(0, 2).Draw(r, "write") {
+		case 0:
+			add(authorityEntry(rev, now, schema.StateServing))
+		case 1:
+			add(slotEntry(rev, now))
+		case 2:
+			boots = append(boots, schema.BootID(fmt.Sprintf("%022d", rev)))
+			add(authorityEntry(rev, boots[len(boots)-1], schema.StateServing))
+		}
+	}
+	last := map[string]entry{}
+	for _, e := range history {
+		last[e.key] = e
+	}
+	for _, e := range history {
+		if last[e.key].rev == e.rev {
+			final = append(final, e)
+		}
+	}
+	return history, final
+}
