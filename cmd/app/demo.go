@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/cmd/app/page"
+	"github.com/rollcall-mesh/rollcall/deploy"
 	"github.com/rollcall-mesh/rollcall/gateway"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
@@ -68,7 +70,7 @@ func (c *DemoCmd) Run(s *session) error {
 	p.dialer = n.dialer
 	roles := append(gateways, p.deliveryRole("d-1"), p.chatRole("chat"))
 	welcome := func(ctx context.Context) error {
-		if p.health.wait(ctx, len(roles)+1) == nil {
+		if p.health.wait(ctx, len(roles)+1) == nil && p.slotsReady(ctx) == nil {
 			c.welcome(s.out, p, n, time.Since(begun))
 		}
 		<-ctx.Done()
@@ -129,6 +131,32 @@ func (c *DemoCmd) gateways(p *process) ([]part, error) {
 
 // stopWithin bounds the last words of the demo's gateways: what they hold is of no value.
 const stopWithin = 500 * time.Millisecond
+
+// slotsReady waits until every slot can tell who is there and who is not: the roles serve before, and
+// would answer the first look-ups with "unknown".
+func (p *process) slotsReady(ctx context.Context) error {
+	conns, err := p.connect(ctx, deploy.Operator, "welcome", 1)
+	if err != nil {
+		return err
+	}
+	defer closeAll(conns)
+	a := &asker{nc: conns[0], prefix: p.prefix, ctx: ctx}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var reply schema.SlotsReply
+		err := a.call("slots", struct{}{}, &reply, time.Second)
+		waiting := func(s schema.SlotStatus) bool { return s.State != schema.SlotReady }
+		if err == nil && !slices.ContainsFunc(reply.Slots, waiting) {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
 
 func gatewayName(i int) schema.NodeID { return schema.NodeID(fmt.Sprintf("gw-%d", i+1)) }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -48,6 +49,9 @@ func (c *EventsCmd) Run(s *session) error {
 	}
 }
 
+// subscribeWait bounds how long the server may take to hear of a subscription.
+const subscribeWait = 5 * time.Second
+
 // subscribeEvents listens to the events of users and of their slots; without users, to all.
 func (a *asker) subscribeEvents(uids []schema.UID, queue chan *nats.Msg) error {
 	names := map[string]bool{}
@@ -62,7 +66,12 @@ func (a *asker) subscribeEvents(uids []schema.UID, queue chan *nats.Msg) error {
 			return fmt.Errorf("subscribe to %s: %w", name, err)
 		}
 	}
-	return a.nc.FlushWithContext(a.ctx)
+	ctx, cancel := context.WithTimeout(a.ctx, subscribeWait)
+	defer cancel()
+	if err := a.nc.FlushWithContext(ctx); err != nil {
+		return fmt.Errorf("%w: subscribe to events: %w", errUnreachable, err)
+	}
+	return nil
 }
 
 func (c *EventsCmd) print(s *session, m *nats.Msg) error {
