@@ -108,7 +108,7 @@ func (b BootID) Check() error {
 func checkWord(what, s string, most int, upper bool) error {
 	allowed := "a-z 0-9 _ -"
 	if upper {
-		allowed = "A-Z " + allowed
+		allowed = "A-Z a-z 0-9 _ -" // whole: this runs for every id of every message
 	}
 	if s == "" || len(s) > most {
 		return fmt.Errorf("%s %q has %d characters: it takes 1 to %d of %s", what, s, len(s), most, allowed)
