@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -61,7 +60,6 @@ func (c *DemoCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	fresh := empty(store)
 	n, err := StartNATS(NATSConfig{Listen: c.NATSListen, Store: store, OpenOperator: true, Log: p.log})
 	if err != nil {
 		return err
@@ -77,7 +75,7 @@ func (c *DemoCmd) Run(s *session) error {
 		return nil
 	}
 	return p.run(s.ctx, func(ctx context.Context) error {
-		return onTop(ctx, p.authorityRole("a-1", lease.Options{}, fresh), p.afterAuthority(append(roles, welcome)...))
+		return onTop(ctx, p.authorityRole("a-1", lease.Options{}, true), p.afterAuthority(append(roles, welcome)...))
 	})
 }
 
@@ -91,12 +89,6 @@ func (c *DemoCmd) store() (dir string, remove func(), err error) {
 		return "", nil, fmt.Errorf("temporary folder: %w: name one with --data", reason(err))
 	}
 	return dir, func() { _ = os.RemoveAll(dir) }, nil
-}
-
-// empty reports whether a folder holds nothing, or is not there.
-func empty(dir string) bool {
-	list, err := os.ReadDir(dir)
-	return len(list) == 0 && (err == nil || errors.Is(err, os.ErrNotExist))
 }
 
 // gateways opens all listeners and gives what runs a gateway on each.

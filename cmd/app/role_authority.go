@@ -43,7 +43,7 @@ func (c *AuthorityCmd) Run(s *session) error {
 }
 
 // authorityRole gives what runs an authority, which makes the bucket where there is none. fresh: the
-// bucket is new and this program's alone, so there can be no gateway to wait for.
+// bucket is this program's alone, so no gateway can be there that has not written its key yet.
 func (p *process) authorityRole(node schema.NodeID, o lease.Options, fresh bool) part {
 	o.Create = true
 	return func(ctx context.Context) error {

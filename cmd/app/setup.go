@@ -88,6 +88,9 @@ func (c *SetupCmd) change(to *schema.Config) error {
 }
 
 func (c *SetupCmd) print(s *session, before, after schema.Config) error {
+	if before.LeaseMS != after.LeaseMS || before.HeartbeatMS != after.HeartbeatMS || before.TTLMS != after.TTLMS {
+		fmt.Fprintln(s.err, "lease, heartbeat and ttl are read at the start: restart the processes, one after the other")
+	}
 	if c.JSON {
 		return printJSON(s.out, after)
 	}
@@ -99,11 +102,5 @@ func (c *SetupCmd) print(s *session, before, after schema.Config) error {
 	t.row("ttl", after.TTL())
 	t.row("slots", after.Slots)
 	t.row("format", after.Format)
-	if err := t.flush(); err != nil {
-		return err
-	}
-	if before.LeaseMS != after.LeaseMS || before.HeartbeatMS != after.HeartbeatMS || before.TTLMS != after.TTLMS {
-		fmt.Fprintln(s.err, "lease, heartbeat and ttl are read at the start: restart the processes, one after the other")
-	}
-	return nil
+	return t.flush()
 }

@@ -13,8 +13,9 @@
 // What a browser test may rely on are the data-testid attributes: add-pane, and for pane N
 // (counted from 1, never reused) pane-N, pane-N-uid, -gateway, -device, -flag, -level, -connect,
 // -to, -text, -send, -log, -state, -presence, -remove. pane-N-state carries data-phase; log entries
-// carry data-kind (sent, received, event, closed), per-device results data-result, and presence
-// entries data-uid and data-state. The page opened with #connect connects its panes at once.
+// carry data-kind (sent, received, event, closed; the last with data-code, the close code), per-device
+// results data-result, and presence entries data-uid and data-state. data-phase is idle, connecting,
+// connected, waiting or stopped. The page opened with #connect connects its panes at once.
 package page
 
 import (

@@ -168,7 +168,7 @@ class Pane {
     const until = performance.now() + delayMs;
     const show = () => {
       const seconds = Math.max(0, (until - performance.now()) / 1000).toFixed(1);
-      this.part.state.textContent = `reconnecting in ${seconds} s · ${code} ${meaning}`;
+      this.part.state.textContent = `retry in ${seconds} s · ${code} ${meaning}`;
     };
     show();
     this.#countdown = setInterval(show, 100);

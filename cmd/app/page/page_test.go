@@ -48,3 +48,12 @@ func TestNothingInlineOrForeign(t *testing.T) {
 	}
 	require.NotRegexp(t, regexp.MustCompile(`(?i)url\((?:"|')?(https?:)?//|@import`), get(t, h, "GET", "/style.css").Body.String())
 }
+
+// The parts that browser tests address as pane-N-<part>.
+func TestPromisedParts(t *testing.T) {
+	html := get(t, page.Handler(nil), "GET", "/").Body.String()
+	require.Contains(t, html, `data-testid="add-pane"`)
+	for _, part := range []string{"uid", "gateway", "device", "flag", "level", "connect", "to", "text", "send", "log", "state", "presence", "remove"} {
+		require.Contains(t, html, `data-part="`+part+`"`)
+	}
+}
