@@ -82,6 +82,8 @@ class Pane {
   connect() {
     const { part } = this;
     if (!this.uid) return part.uid.focus();
+    this.#showName();
+    refresh(); // a script may have set the name without an event
     this.#client = new Client({
       url: part.gateway.value,
       token: this.uid, // authentication "insecure": the token is the uid

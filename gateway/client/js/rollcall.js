@@ -272,7 +272,7 @@ export class Client {
   }
 
   async #request(frame, timeoutMs = 30_000) {
-    if (!this.session) throw new RollcallError("not_connected");
+    if (!this.session) throw new RollcallError("not_connected", "there is no session at the moment");
     return this.#connection.request({ ...frame, id: this.#id() }, timeoutMs);
   }
 
@@ -401,7 +401,7 @@ class Connection {
     socket.onopen = socket.onmessage = socket.onclose = null;
     socket.close(code, reason);
     this.session = null;
-    for (const { reject } of this.#waiting.values()) reject(new RollcallError("lost"));
+    for (const { reject } of this.#waiting.values()) reject(new RollcallError("lost", "the connection ended before the answer"));
     this.#waiting.clear();
   }
 
