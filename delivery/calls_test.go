@@ -175,7 +175,7 @@ func TestStatus(t *testing.T) {
 }
 
 func TestPage(t *testing.T) {
-	row := func(i int) string { return strings.Repeat("x", 8) }
+	row := func(int) string { return strings.Repeat("x", 8) }
 	for room, want := range map[int]string{
 		1000: `{"results":["xxxxxxxx","xxxxxxxx","xxxxxxxx"]}`,
 		40:   `{"results":["xxxxxxxx","xxxxxxxx"],"next":2}`,

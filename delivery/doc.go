@@ -1,2 +1,49 @@
-// Package delivery looks users up, pushes messages to their devices and kicks sessions.
+// Package delivery is how a backend reaches its users: it looks them up, pushes messages to their
+// devices and closes their sessions. A backend in Go writes delivery.New(nc) and nothing else; all
+// others call the NATS service "presence", which a Service serves in JSON.
+//
+//	d, err := delivery.New(nc)
+//	found, err := d.Lookup(ctx, []schema.UID{"alice"})
+//	pushed, err := d.Push(ctx, delivery.Message{Payload: payload}, []schema.UID{"alice"}, delivery.ToFlag("app"))
+//	kicked, err := d.Kick(ctx, delivery.KickRequest{UID: "alice", Device: "phone-1"})
+//
+//	presence.push --> Service --> Push --> Lookup ------------------> authorities (package client)
+//	                               |
+//	                               plan: users x routes --> batches a gateway      (pure)
+//	                               |
+//	                               lanes, one a gateway ----> push.<node>.<boot>
+//	                               |         ^---- pending: again after 10 .. 320 ms
+//	                               |---- no_session -----> slot.<slot>.<fence>.remove
+//	                               v
+//	                               a result a route, reached a user
+//
+// It owns the plan of a push, the lanes to the gateways, and the service; it keeps nothing of
+// users. New is the one place that starts something: the mesh may not be in reach yet, and a
+// backend should not have to wait for it.
+//
+// Invariants:
+//   - Results align with the recipients, duplicates included; a session gets a message at most once
+//     a call.
+//   - One gateway's batches go in order, gateways side by side: no slow gateway holds up another.
+//   - What has no answer is unknown, never reached and never removed. Only a gateway's own
+//     no_session is passed to the authority, which removes exactly the route that was looked up.
+//   - owner_gone is proven: by the gateway's key, or by meeting nobody three times.
+//   - Who cannot be found out about is unknown, never offline; Kick then refuses, since it could not
+//     say whose sessions are left.
+//   - The service pushes to nobody of whom its answer could not tell: next names the first.
+//   - What comes from outside is checked before it can reach a message that others share.
+//
+// Goroutines: New starts one, which keeps the view and the client and ends with Close. The Service
+// has one a call being served, at most Workers.
+//
+//	failure                        what happens
+//	mesh not in reach              Lookup and Push say unknown after 500 ms, the rest ErrUnavailable
+//	bucket of another format       every call returns schema.ErrConfig
+//	gateway silent                 its routes are unknown after 2 s (kick: 400 ms)
+//	gateway gone                   its routes are owner_gone, after 200 ms unless its key says so
+//	session still being set up     tried again for 630 ms, then unknown
+//	lane of a gateway full         the routes are unknown, nothing was sent
+//	kick under an overtaken fence  looked up again, at most three rounds
+//	caller's context ends          what is known by then is returned
+//	Service has no worker free     429
 package delivery

@@ -43,11 +43,11 @@ func (d *Delivery) send(ctx context.Context, m Message, p *plan, at []int32) {
 	batches := p.batches(at, m.frameSize())
 	done := make(chan *parcel, len(batches))
 	sent := 0
-	for _, b := range batches {
+	for i, b := range batches {
 		x := &parcel{ctx: ctx, at: b.at, size: b.size, done: done, frame: schema.PushFrame{
 			ID: m.ID, From: m.From, Payload: m.Payload, Ack: m.Ack, Recipients: p.recipients(b),
 		}}
-		if err := d.mesh.pushes.Add(b.to, x); err != nil {
+		if err := d.hand(ctx, b.to, x, i == len(batches)-1); err != nil {
 			d.s.log.Debug("push not sent", "gateway", b.to, "recipients", len(b.at), "error", err)
 			p.settle(b.at, make([]schema.PushResult, len(b.at))) // unknown
 			continue
@@ -62,6 +62,14 @@ func (d *Delivery) send(ctx context.Context, m Message, p *plan, at []int32) {
 			return
 		}
 	}
+}
+
+// hand brings a parcel into its gateway's lane. The last one need not leave the caller free.
+func (d *Delivery) hand(ctx context.Context, to schema.Process, x *parcel, last bool) error {
+	if last {
+		return d.mesh.pushes.Do(ctx, to, x)
+	}
+	return d.mesh.pushes.Add(to, x)
 }
 
 // carryParcels brings the parcels to their gateway in one message.

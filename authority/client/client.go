@@ -52,8 +52,9 @@ type Client struct {
 	running   chan struct{} // closed by Run
 	counts    counts
 
+	life context.Context // Run's; set before running is closed
+
 	mu      sync.Mutex // guards spawn against the end of Run
-	life    context.Context
 	stopped bool
 	wg      sync.WaitGroup
 }
@@ -83,11 +84,9 @@ func newClient(nc requester, v owners, config Config) *Client {
 }
 
 // Run lets the client work until ctx ends, then waits for all that it has started. It is called
-// once. Calls that are under way then end with ErrStopped or the error of their context.
+// once. Calls that are under way then end by themselves, within their try.
 func (c *Client) Run(ctx context.Context) error {
-	c.mu.Lock()
 	c.life = ctx
-	c.mu.Unlock()
 	close(c.running)
 	<-ctx.Done()
 	c.mu.Lock()
@@ -118,12 +117,21 @@ func (c *Client) started(ctx context.Context) error {
 func (c *Client) spawn(f func(ctx context.Context)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.stopped || c.life == nil {
+	if c.stopped {
 		return false
 	}
-	life := c.life
-	c.wg.Go(func() { f(life) })
+	c.wg.Go(func() { f(c.life) })
 	return true
+}
+
+// ended reports whether Run does not work: not yet, or no more.
+func (c *Client) ended() bool {
+	select {
+	case <-c.running:
+		return c.life.Err() != nil
+	default:
+		return true
+	}
 }
 
 // Stats gives what was counted since the start.

@@ -90,7 +90,7 @@ func ride[I, O any](ctx context.Context, l *slotLanes[I, O], k slotKey, in []I) 
 		return nil, err
 	}
 	e := &entry[I, O]{ctx: ctx, in: in, done: make(chan struct{})}
-	if err := l.Add(k, e); err != nil {
+	if err := l.Do(ctx, k, e); err != nil {
 		return nil, fmt.Errorf("%s: %w", k.target, err)
 	}
 	select {

@@ -52,6 +52,8 @@ func (c *Client) request(ctx context.Context, subject string, try time.Duration,
 		return msg, nil
 	case errors.Is(err, nats.ErrNoResponders):
 		return nil, ErrNoResponders
+	case c.life.Err() != nil:
+		return nil, ErrStopped
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.Is(err, context.DeadlineExceeded):

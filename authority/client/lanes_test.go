@@ -66,6 +66,32 @@ func TestLanesRefuse(t *testing.T) {
 	})
 }
 
+// Who finds a lane idle carries his own entry, alone and under his own context; what came meanwhile
+// is not his to wait for.
+func TestLanesAreLedByTheirFirst(t *testing.T) {
+	run(t, newView(), newNATS(), func(t *testing.T, c *Client) {
+		var under []context.Context
+		take := func(waiting []int) int { return len(waiting) }
+		l := NewLanes(c, 100, take, func(ctx context.Context, _ string, batch []int) {
+			under = append(under, ctx)
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+		})
+		time.AfterFunc(100*time.Millisecond, func() {
+			require.Zero(t, took(func() { require.NoError(t, l.Do(t.Context(), "k", 2)) }), "a busy lane does not hold up")
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		require.Equal(t, 300*time.Millisecond, took(func() { require.NoError(t, l.Do(ctx, "k", 1)) }))
+		synctest.Wait()
+		require.Equal(t, []context.Context{ctx, c.life}, under)
+		time.Sleep(time.Second)
+		require.Empty(t, l.busy)
+	})
+}
+
 func TestRunWaitsForLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(newNATS(), newView(), Config{})

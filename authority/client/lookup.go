@@ -170,9 +170,9 @@ func (r *round) open(p schema.Process) *ask {
 // ask sends the asks and waits for all of them; false when ctx ended first.
 func (r *round) ask(ctx context.Context) bool {
 	r.done = make(chan *ask, len(r.asks))
-	for _, a := range r.asks {
+	for i, a := range r.asks {
 		a.done = r.done
-		if err := r.c.lookups.Add(a.authority, a); err != nil {
+		if err := r.send(ctx, a, i == len(r.asks)-1); err != nil {
 			a.fail(WhyUnreachable)
 		}
 	}
@@ -186,6 +186,14 @@ func (r *round) ask(ctx context.Context) bool {
 		}
 	}
 	return true
+}
+
+// send brings an ask into its lane. The last one need not leave the caller free.
+func (r *round) send(ctx context.Context, a *ask, last bool) error {
+	if last {
+		return r.c.lookups.Do(ctx, a.authority, a)
+	}
+	return r.c.lookups.Add(a.authority, a)
 }
 
 // stale gives the places that were answered by a wrong owner; the last time they are unreachable.
