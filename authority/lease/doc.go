@@ -1,3 +1,79 @@
-// Package lease keeps who lives and who owns what: the bucket, each process's lease in it, and
-// what every process has heard of it.
+// Package lease keeps who lives and who owns what: the bucket "presence", each process's lease in
+// it, and what every process has heard of it. It decides nothing about users: it says which boot
+// of which node lives, and which of them a slot's key names.
+//
+// Who is authoritative for what: the stream's leader for every key, by compare-and-swap; a key's
+// holder for its own life, until others end it by the same; a View for nothing. What a View says
+// is a hint to act on, and a write at the revision it gave decides.
+//
+//	             the bucket: one stream, one message a key, so its revisions order everything
+//	   config | authority.<node> | gateway.<node> | slot.<n> (its revision is the slot's fence)
+//	      ^  compare-and-swap, leader reads        | republished changes: presence.changed.>
+//	      |                                        v
+//	 +----+---------------------+         +--------------------------+
+//	 | Bucket     swap, read,   |-------->| View   Run: notices,     |---> Subscribe(Change)
+//	 |   Claim, Kill, Bury      | listing |   snapshots, rereads     |     Target, Standing,
+//	 +----^---------------------+         |   -> table (pure)        |     Members, Revision
+//	      |                               +--------------------------+
+//	 +----+---------------------+
+//	 | Holder     Run: one life |---> work(ctx, me): ctx ends, with its cause, when the life does
+//	 |   after the other        |
+//	 +--------------------------+
+//
+// A life of a process:
+//
+//	         draw a boot            acknowledged             every lease/10, by compare-and-swap
+//	(none) -------------> taking -----------------> living <--------------------------+
+//	                        |                          | no answer, in flight,        |
+//	   answers: ErrNameTaken|                          | own boot at another revision |
+//	                        v                          +------------------------------+
+//	                    (process ends)                 |
+//	                                                   +- dead, deleted: ErrLost ----------> taking
+//	                                                   +- key or bucket missing: work goes on until
+//	                                                   |  the bucket stands: ErrBucketLost -> taking
+//	                                                   +- another boot: ErrTakenOver -> (process ends)
+//	                                                   +- ctx ended: work drains, still renewed;
+//	                                                      then state dead --------> (process ends)
+//
+// # Invariants
+//
+//   - A boot is drawn for one life and never returns: not after it was declared dead, not even
+//     when that was before it knew that its key stood.
+//   - A renewal is trusted from the start of its attempt, for two thirds of the lease.
+//   - A renewal is sent only after a probe, so that a wedged process loses its lease; it is sent
+//     once, so that none can follow later than its sender knows.
+//   - Whether a write that was not acknowledged was taken is told by the key alone: the server
+//     gives the same code for a lost write and for one's own unanswered one.
+//   - Others' silence is measured by one's own monotonic clock, and only while the bucket was in
+//     reach: a failed read or write, or a lost connection, restarts all timers at the next success.
+//   - Of one key a View never goes back, except where a listing proves that the bucket did: it was
+//     read at or after the revision held, and shows less; or the stream is another.
+//   - The highest fence seen of a slot never falls, and a bucket made anew begins above all.
+//   - A boot that was not heard of is Unseen, never Gone: it may be newer than what was heard.
+//   - View.Revision is a revision up to which nothing was missed.
+//
+// # Goroutines
+//
+//	View.Run     its own: the only writer of the table (but for Saw); one for snapshots
+//	Holder.Run   its own: takes the key, runs work; one a life that renews
+//	Bucket       none
+//
+// # Failures
+//
+//	renewal lost before or after, delayed   the key is read, and it goes on at the revision found
+//	stream leader gone for seconds          retried every 300 ms; nobody's timers run meanwhile
+//	JetStream gone for hours                the life goes on, untrusted; nobody can end it either
+//	process cut off, declared dead          its late renewal fails; ErrLost, next life
+//	process crashed, restarted              three times nobody answers its name: taken over at once
+//	name held by a silent process           waited for until its key stood still for a lease
+//	bucket deleted, disk lost               authorities make it, first its config; others wait and
+//	                                        keep their sockets; then each key, under a new boot
+//	servers lost acknowledged revisions     the next snapshot lowers the view, not the highest fence
+//	notice lost, queue full                 the next one shows the gap: a snapshot, at most one a second
+//	no consumer to be had (meta leader)     the snapshot is read key by key from the leader
+//	consumer on a replica that is behind    its listing ends below the stream's last revision: the same
+//	read of a key fails                     the last value stays; the next read waits 50 ms to 1 s
+//
+// Not here yet: takeover by the server's disconnect events (the value's c is kept for them), and
+// the closing of gaps above the highest fence by rewriting or purging.
 package lease

@@ -136,6 +136,10 @@ func TestListingDecidesWhatIsNotNewer(t *testing.T) {
 	require.False(t, x.slots[7].owned)
 	require.Equal(t, absent, x.members[Authority]["a-1"].state)
 	require.Equal(t, schema.Revision(3), x.seen.head)
+	x.put(slotEntry(4, bootB), epoch, false)
+	x.put(authorityEntry(5, bootB, schema.StateServing), epoch, false)
+	require.Equal(t, schema.Revision(4), x.slots[7].rev, "it counts from below")
+	require.True(t, x.slots[7].owned)
 }
 
 // Whatever order notices, reads and listings come in, a view that has got all of them holds what

@@ -62,8 +62,7 @@ func (c *candidate) look(ctx context.Context) (free bool, err error) {
 		}
 		return c.h.ask(ctx, &c.asked, e)
 	}
-	c.asked = inquiry{said: c.asked.said} // unclear: the bucket was out of reach
-	return false, nil
+	return false, nil // unclear: the bucket is out of reach
 }
 
 // write takes the key at the revision read, and reports whether that was acknowledged.
