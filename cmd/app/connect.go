@@ -19,7 +19,7 @@ import (
 type ConnectCmd struct {
 	Output
 	URL     string           `name:"url" default:"ws://127.0.0.1:8080/ws" placeholder:"URL" help:"A gateway."`
-	Token   string           `name:"token" secret:"" required:"" placeholder:"TOKEN" help:"The client's token; where the gateway runs with --auth insecure, the user. Better as $$ROLLCALL_TOKEN when it is a real one."`
+	Token   string           `name:"token" aliases:"uid" secret:"" required:"" placeholder:"TOKEN" help:"The client's token; where the gateway believes everybody (the demo, --auth insecure), the user: --uid is the same. Better as $$ROLLCALL_TOKEN when it is a real one."`
 	Device  schema.DeviceID  `name:"device" placeholder:"ID" help:"This device."`
 	Flag    schema.Flag      `name:"flag" placeholder:"NAME" help:"Its class, such as app, web or desktop."`
 	Level   string           `name:"level" enum:"master,slave," default:"" placeholder:"master|slave" help:"Its level."`

@@ -12,8 +12,8 @@ import (
 // PushCmd sends a message to users.
 type PushCmd struct {
 	Asking
-	UIDs    []string        `arg:"" name:"uid" help:"Users; - reads them from standard input, one a line."`
-	Payload string          `name:"payload" short:"p" required:"" placeholder:"JSON" help:"The message: JSON, or a text that is sent as a JSON string."`
+	Args    []string        `arg:"" name:"uid" help:"Users, then the message as JSON; - reads the users from standard input, one a line."`
+	Payload string          `name:"payload" short:"p" placeholder:"TEXT" help:"The message, in the place of the last argument: JSON, or a text that is sent as a JSON string."`
 	From    schema.UID      `name:"from" placeholder:"UID" help:"The sender that clients see."`
 	ID      string          `name:"id" placeholder:"ID" help:"The message's id. Default: drawn."`
 	Device  schema.DeviceID `name:"device" placeholder:"ID" help:"Only to this device."`
@@ -23,7 +23,11 @@ type PushCmd struct {
 
 // Run prints what became of the message, a line a device.
 func (c *PushCmd) Run(s *session) error {
-	uids, err := s.uids(c.UIDs)
+	names, payload, err := c.message()
+	if err != nil {
+		return err
+	}
+	uids, err := s.uids(names)
 	if err != nil {
 		return err
 	}
@@ -32,7 +36,7 @@ func (c *PushCmd) Run(s *session) error {
 		return err
 	}
 	defer a.close()
-	pushed, err := c.push(a, uids)
+	pushed, err := c.push(a, uids, payload)
 	if err != nil {
 		return err
 	}
@@ -47,10 +51,23 @@ func (c *PushCmd) Run(s *session) error {
 	return unsure(pushed)
 }
 
+// message parts the users from the message. One that stands last must be JSON, so that a forgotten
+// message does not make one of the last user.
+func (c *PushCmd) message() (names []string, payload json.RawMessage, err error) {
+	if c.Payload != "" {
+		return c.Args, jsonOrText(c.Payload), nil
+	}
+	last := len(c.Args) - 1
+	if last < 1 || !json.Valid([]byte(c.Args[last])) {
+		return nil, nil, fmt.Errorf(`%w: the message comes last, as JSON: rollcall push alice '{"text":"hi"}' (or a text with --payload)`, errUsage)
+	}
+	return c.Args[:last], json.RawMessage(c.Args[last]), nil
+}
+
 // push asks as many calls as the users take, all with one message id.
-func (c *PushCmd) push(a *asker, uids []schema.UID) ([]schema.PushedReply, error) {
+func (c *PushCmd) push(a *asker, uids []schema.UID, payload json.RawMessage) ([]schema.PushedReply, error) {
 	call := schema.PushCall{
-		Payload: jsonOrText(c.Payload), From: c.From, ID: c.ID, Device: c.Device, Flag: c.Flag, AwaitMS: c.Await.Milliseconds(),
+		Payload: payload, From: c.From, ID: c.ID, Device: c.Device, Flag: c.Flag, AwaitMS: c.Await.Milliseconds(),
 	}
 	var pushed []schema.PushedReply
 	for len(uids) > 0 {

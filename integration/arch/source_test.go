@@ -116,8 +116,21 @@ func calls(s *source, visit func(name string, c *ast.CallExpr)) {
 	})
 }
 
+// bubbles are the packages whose tests run in virtual time.
+func bubbles(list []source) map[string]bool {
+	in := make(map[string]bool)
+	for _, s := range list {
+		if s.imports("testing/synctest") || s.imports(module+"/integration/bubble") {
+			in[s.pkg] = true
+		}
+	}
+	return in
+}
+
 func TestHabits(t *testing.T) {
-	for _, s := range sources(t) {
+	list := sources(t)
+	virtual := bubbles(list)
+	for _, s := range list {
 		calls(&s, func(name string, c *ast.CallExpr) {
 			at := func(why string) { t.Errorf("%s:%d: %s: %s", s.name, s.line(c.Pos()), name, why) }
 			switch name {
@@ -126,14 +139,14 @@ func TestHabits(t *testing.T) {
 					at("the environment is read in cmd only")
 				}
 			case "time.Sleep":
-				if s.isTest() && !s.imports("testing/synctest") {
+				if s.isTest() && !virtual[s.pkg] {
 					at("no test waits in real time")
 				}
 			case "t.Skip", "b.Skip", "t.SkipNow":
 				if len(c.Args) == 0 {
 					at("a skipped test says why")
 				}
-			case "http.DefaultServeMux", "http.HandleFunc", "prometheus.MustRegister":
+			case "http.HandleFunc", "http.Handle", "prometheus.MustRegister":
 				at("no globals")
 			}
 		})

@@ -200,7 +200,7 @@ func TestCommandsAgainstTheDemo(t *testing.T) {
 	require.Len(t, rows[schema.UserReply](t, piped), 2)
 	require.Contains(t, d.ask(t, "lookup", "alice").Out, "phone")
 
-	pushed := rows[schema.PushedReply](t, d.ask(t, "push", "bob", "carol", "--payload", `{"n":1}`, "--from", "boss", "--json"))
+	pushed := rows[schema.PushedReply](t, d.ask(t, "push", "bob", "carol", `{"n":1}`, "--from", "boss", "--json"))
 	require.Equal(t, []bool{true, false}, []bool{pushed[0].Reached, pushed[1].Reached})
 	require.JSONEq(t, `{"n":1}`, string(receive(t, bob.messages).Payload))
 
