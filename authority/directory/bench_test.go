@@ -194,6 +194,28 @@ func BenchmarkLookup(b *testing.B) {
 	w.report(b)
 }
 
+// BenchmarkConnect logs a device in and out again: register, unregister, two events.
+func BenchmarkConnect(b *testing.B) {
+	m := filled()
+	b.ReportAllocs()
+	i := 0
+	seq := schema.OwnerSeq(benchRoutes)
+	for b.Loop() {
+		i = (i + 7919) % benchRoutes
+		r := m.routeOf(i)
+		head := *m.head(i)
+		r.UID, r.Session, r.Seq = r.UID+"+", schema.NewSessionNum(uint32(i), 2), seq+1
+		head.Settled = seq
+		d := m.slots[slotOf(i)]
+		res, _ := d.Register(m.now, head, schema.Login{Route: r})
+		code, _ := d.Unregister(m.now, head, schema.Leave{UID: r.UID, Session: r.Session, Seq: seq + 2})
+		if res.Code != schema.CodeOK || code != schema.CodeOK {
+			b.Fatal(res, code)
+		}
+		seq += 2
+	}
+}
+
 // BenchmarkReplace logs a device in where it is logged in already: register, conflict, commit.
 func BenchmarkReplace(b *testing.B) {
 	m := filled()
@@ -217,4 +239,46 @@ func BenchmarkReplace(b *testing.B) {
 			b.Fatal(res)
 		}
 	}
+}
+
+// TestChurnKeepsNoMemory: a million connects and closes of 10,000 users leave no more than 10,000 do.
+func TestChurnKeepsNoMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	const users, rounds = 10_000, 100
+	m := newMesh()
+	var seq schema.OwnerSeq
+	round := func(generation int) {
+		for n := range users {
+			seq++
+			d, head := m.slots[slotOf(n)], *m.head(n)
+			head.Settled = seq // what is answered at once is settled at once
+			r := m.routeOf(n)
+			r.Session, r.Seq = schema.NewSessionNum(uint32(n), uint32(generation)), seq
+			res, _ := d.Register(m.now, head, schema.Login{Route: r})
+			seq++
+			code, _ := d.Unregister(m.now, head, schema.Leave{UID: r.UID, Session: r.Session, Seq: seq})
+			if res.Code != schema.CodeOK || code != schema.CodeOK {
+				t.Fatal(res, code)
+			}
+		}
+	}
+	round(1)
+	before, held := heap(), m.records()
+	for g := range rounds {
+		round(g + 2)
+	}
+	after := heap()
+	t.Logf("%d bytes and %d records after %d, %d bytes and %d records after %d", before, held, users, after, m.records(), users*(rounds+1))
+	require.LessOrEqual(t, m.records(), held)
+	require.Less(t, after, before+before/50)
+	runtime.KeepAlive(m)
+}
+
+func (m *mesh) records() (n int) {
+	for _, d := range m.slots {
+		n += d.sessions.used
+	}
+	return n
 }

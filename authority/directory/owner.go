@@ -130,7 +130,6 @@ func (d *Directory) freeLost(t time.Duration, work *int, events []schema.Event) 
 		if i == 0 {
 			delete(d.processes, own.process)
 			d.owners[o] = owner{}
-			d.lastOwner = 0
 			d.lost = d.lost[1:]
 			continue
 		}

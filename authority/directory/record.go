@@ -8,6 +8,9 @@ import (
 
 // This file keeps what finds a record in step with the record's state.
 
+// fits reports whether a record can hold a uid. The worker checks all of it, and its slot.
+func fits(uid schema.UID) bool { return len(uid) > 0 && len(uid) <= schema.MaxUID }
+
 // create makes a record of a route and puts it in place. The strings of r belong to a message,
 // whose memory must not be held for one route: they are copied.
 func (d *Directory) create(hash, o uint32, r *schema.Route, to state, since, active time.Duration) uint32 {

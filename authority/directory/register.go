@@ -14,11 +14,15 @@ const retryRebuild = 500 * time.Millisecond
 // Token, and the routes named have to end; then Commit. Otherwise nothing was done: CodeRetry (the
 // boot is known to be gone), CodeOldSeq, CodeSuperseded, CodeRefused, CodeDamped, or CodeBusy:
 // another device's login is under way that cannot stand beside this one; it ends in a moment, and
-// no RetryAfter is told, so that the asker's own backoff finds that moment.
+// no RetryAfter is told, so that the asker's own backoff finds that moment. CodeBad: a uid that is
+// none.
 func (d *Directory) Register(now time.Time, head schema.SlotHead, l schema.Login) (schema.LoginResult, []schema.Event) {
 	o, ok := d.sender(head)
 	if !ok {
 		return schema.LoginResult{Code: schema.CodeRetry}, nil
+	}
+	if !fits(l.Route.UID) {
+		return schema.LoginResult{Code: schema.CodeBad, Why: "uid of a wrong length"}, nil
 	}
 	c := d.open(d.tick(now), l.Route.UID)
 	res := c.register(o, &l)
@@ -129,9 +133,10 @@ func (c *change) admit(in *Candidate) (removals int, displaced []uint32, _ schem
 }
 
 // rivals looks at the other pending logins of the uid: the same device's gives its place up,
-// another device's that cannot stand beside this one comes first.
+// another device's that cannot stand beside this one comes first. A verdict is told before that.
 func (c *change) rivals(in *Candidate) (displaced []uint32, _ schema.LoginResult) {
 	d := c.d
+	busy := schema.LoginResult{}
 	for i := d.first(c.hash, c.uid); i != 0; i = d.slab.at(i).next {
 		if d.slab.at(i).state != pending {
 			continue
@@ -142,12 +147,12 @@ func (c *change) rivals(in *Candidate) (displaced []uint32, _ schema.LoginResult
 		case in.Route.Gen < other.Route.Gen:
 			return nil, refused(RefusedOlder)
 		case relate(&other.Route, in) != sameDevice:
-			return nil, schema.LoginResult{Code: schema.CodeBusy}
+			busy.Code = schema.CodeBusy
 		default:
 			displaced = append(displaced, i)
 		}
 	}
-	return displaced, schema.LoginResult{}
+	return displaced, busy
 }
 
 // propose makes a login pending until the routes that stand in its way have ended.

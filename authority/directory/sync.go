@@ -10,7 +10,7 @@ import (
 // Each is judged against the routes that stand by rank, whatever the order of arrival; never
 // against pending logins, which meet it as a conflict when they commit. It gives a verdict a
 // route, in order: CodeOK, CodeOldSeq, CodeSuperseded with a close code, CodeRetry from a boot
-// known to be gone. The losers are the routes that were put out: their sockets are to be closed.
+// known to be gone, CodeBad for a uid that is none. The losers are the routes that were put out: their sockets are to be closed.
 func (d *Directory) Sync(now time.Time, head schema.SlotHead, routes []schema.Route) (verdicts []schema.SyncVerdict, losers []schema.Loser, events []schema.Event) {
 	verdicts = make([]schema.SyncVerdict, len(routes))
 	o, ok := d.sender(head)
@@ -18,6 +18,10 @@ func (d *Directory) Sync(now time.Time, head schema.SlotHead, routes []schema.Ro
 	for n := range routes {
 		if !ok {
 			verdicts[n].Code = schema.CodeRetry
+			continue
+		}
+		if !fits(routes[n].UID) {
+			verdicts[n].Code = schema.CodeBad
 			continue
 		}
 		c := d.open(t, routes[n].UID)
@@ -83,18 +87,19 @@ type beaten struct {
 	by    cell
 }
 
-// match gives the routes that in puts out, or by what it is put out itself.
+// match gives the routes that in puts out, or by what it is put out itself: by its own device
+// rather than by another.
 func (c *change) match(existing []schema.Route, in *schema.Route) (out []beaten, by cell) {
 	for n := range existing {
 		switch x, itLoses := c.d.settings.Policy.pair(&existing[n], in); {
 		case x == stay:
-		case !itLoses:
-			return nil, x
-		default:
+		case itLoses:
 			out = append(out, beaten{n, x})
+		case by == stay || x < by:
+			by = x
 		}
 	}
-	return out, stay
+	return out, by
 }
 
 func loser(r *schema.Route, by cell) schema.Loser {

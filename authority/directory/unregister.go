@@ -9,11 +9,14 @@ import (
 // Unregister ends a session and leaves a tombstone, also for an identity that is unknown: what was
 // sent before and comes later must not bring it to life. CodeOK, also for a repeated one;
 // CodeOldSeq; CodeSuperseded where a session that was put out has seen a higher seq; CodeRetry from
-// a boot known to be gone.
+// a boot known to be gone; CodeBad for a uid that is none.
 func (d *Directory) Unregister(now time.Time, head schema.SlotHead, e schema.Leave) (schema.Code, []schema.Event) {
 	o, ok := d.sender(head)
 	if !ok {
 		return schema.CodeRetry, nil
+	}
+	if !fits(e.UID) {
+		return schema.CodeBad, nil
 	}
 	c := d.open(d.tick(now), e.UID)
 	return c.unregister(o, &e), c.close(nil)
