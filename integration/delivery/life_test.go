@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rollcall-mesh/rollcall/authority/client"
-	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/delivery"
 	"github.com/rollcall-mesh/rollcall/integration/bubble"
 	"github.com/rollcall-mesh/rollcall/schema"
@@ -56,20 +55,6 @@ func TestUnservedMesh(t *testing.T) {
 		require.Equal(t, schema.SlotStatus{Slot: 3, State: schema.SlotUnowned}, slots.Slots[3])
 		_, err = d.Explain(t.Context(), "alice")
 		require.ErrorIs(t, err, client.ErrUnowned)
-	})
-}
-
-func TestForeignMesh(t *testing.T) {
-	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
-		nc, _ := s.Dial("other")
-		other := schema.DefaultConfig()
-		other.Slots = 512
-		_, err := lease.Open(t.Context(), nc, lease.Options{Create: true, Memory: true, Defaults: other})
-		require.ErrorIs(t, err, schema.ErrConfig)
-		_, err = delivery.New(nil)
-		require.Error(t, err)
-		_, err = delivery.New(nc, delivery.WithPrefix("a b"))
-		require.Error(t, err)
 	})
 }
 

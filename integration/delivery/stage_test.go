@@ -2,6 +2,7 @@ package delivery_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -216,7 +217,11 @@ func (g *gateway) login(t *testing.T, uid schema.UID, device schema.DeviceID, fl
 	r := schema.Route{UID: uid, Owner: g.me, Session: schema.NewSessionNum(uint32(seq), 1), Device: device, Flag: flag, Listener: "ws", Seq: seq}
 	target, err := g.client.Target(t.Context(), subjects.SlotOf(uid))
 	require.NoError(t, err)
-	result, err := g.client.Register(t.Context(), target, schema.Login{Route: r, Left: 5 * time.Second})
+	var result schema.LoginResult
+	bubble.Until(t, time.Second, "the authority knows the gateway", func() bool {
+		result, err = g.client.Register(t.Context(), target, schema.Login{Route: r, Left: 5 * time.Second})
+		return !errors.Is(err, schema.ErrRetry)
+	})
 	require.NoError(t, err)
 	require.Equal(t, schema.CodeOK, result.Code, result.Why)
 	r.Order = result.Order
