@@ -75,7 +75,7 @@ func (t *terminal) say(object any, format string, args ...any) {
 		_ = printJSON(t.out, object) // the terminal is gone: nobody is left to tell
 		return
 	}
-	fmt.Fprintf(t.out, "%s  %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
+	fmt.Fprintf(t.out, "%s  %s\n", time.Now().Format(clock), fmt.Sprintf(format, args...))
 }
 
 func (t *terminal) message(m client.Message) {
@@ -85,12 +85,8 @@ func (t *terminal) message(m client.Message) {
 
 func (t *terminal) presence(users []schema.WatchedUser) {
 	for _, u := range users {
-		var devices strings.Builder
-		for _, d := range u.Devices {
-			fmt.Fprintf(&devices, "  %s (%s, %s)", printable(string(d.Device)), printable(string(d.Flag)), printable(d.Level))
-		}
 		t.say(schema.ServerFrame{Type: schema.TypePresence, Users: []schema.WatchedUser{u}},
-			"%s is %s%s  %s", printable(string(u.UID)), u.State, devices.String(), u.Reason)
+			"%s is %s%s  %s", printable(string(u.UID)), u.State, devices(u.Devices...), u.Reason)
 	}
 }
 

@@ -92,14 +92,14 @@ func (c *EventsCmd) print(s *session, m *nats.Msg) error {
 func eventLine(e *schema.Event) string {
 	at := e.At
 	if t, err := time.Parse(time.RFC3339Nano, e.At); err == nil {
-		at = t.Local().Format("15:04:05.000")
+		at = t.Local().Format(clock)
 	}
 	if e.Type == schema.EventRebuilt {
 		return fmt.Sprintf("%s  slot %d rebuilt", at, e.Slot)
 	}
 	line := fmt.Sprintf("%s  %-8s %s", at, e.Type, printable(string(e.UID)))
 	if r := e.Route; r != nil {
-		line += fmt.Sprintf("  %s (%s, %s) on %s", printable(string(r.Device)), printable(string(r.Flag)), r.Level, printable(string(r.Node)))
+		line += devices(schema.WatchedDevice{Device: r.Device, Flag: r.Flag, Level: r.Level}) + " on " + printable(string(r.Node))
 	}
 	return fmt.Sprintf("%s  %s, %d left", line, e.Reason, e.Left)
 }

@@ -55,6 +55,18 @@ func printable(text string) string {
 	return text
 }
 
+// clock is how a line tells when it was printed.
+const clock = "15:04:05.000"
+
+// devices are what stands behind a user's name, in a line.
+func devices(list ...schema.WatchedDevice) string {
+	var b strings.Builder
+	for _, d := range list {
+		fmt.Fprintf(&b, "  %s (%s, %s)", printable(string(d.Device)), printable(string(d.Flag)), printable(d.Level))
+	}
+	return b.String()
+}
+
 // printJSON prints each value as an object on a line of its own.
 func printJSON[T any](w io.Writer, values ...T) error {
 	enc := json.NewEncoder(w)

@@ -167,13 +167,7 @@ func (w *watcher) tell(u schema.UID, reason string) error {
 	if w.command.JSON {
 		return printJSON(w.session.out, out)
 	}
-	line := fmt.Sprintf("%s  %-8s %s", time.Now().Format("15:04:05.000"), out.State, printable(string(u)))
-	for _, d := range out.Devices {
-		line += fmt.Sprintf("  %s (%s, %s)", printable(string(d.Device)), printable(string(d.Flag)), printable(d.Level))
-	}
-	if reason != "" {
-		line += "  " + reason
-	}
-	_, err := fmt.Fprintln(w.session.out, line)
+	_, err := fmt.Fprintf(w.session.out, "%s  %-8s %s%s  %s\n",
+		time.Now().Format(clock), out.State, printable(string(u)), devices(out.Devices...), reason)
 	return err
 }
