@@ -88,4 +88,6 @@ func TestVigil(t *testing.T) {
 	var v vigil
 	act, _ := v.check(2500*time.Millisecond, 2*time.Second, 3*time.Second)
 	require.Equal(t, ping, act, "with short heartbeats the client speaks before it is pinged")
+	_, next := new(vigil).check(0, 0, time.Hour)
+	require.Equal(t, 25*time.Second, next, "with long ones the path still sees a frame within 30 s")
 }

@@ -103,6 +103,26 @@ func TestSend(t *testing.T) {
 	})
 }
 
+// An answer that came before the connection's end is the answer.
+func TestAnswerThenEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		r := w.start(nil)
+		for range 100 {
+			c, _ := w.accept("s1")
+			require.NoError(t, r.Ready(t.Context()))
+			time.AfterFunc(time.Second, func() {
+				f := c.next(schema.TypeSend)
+				c.send(schema.ServerFrame{Type: schema.TypeSent, ID: f.ID, Reply: json.RawMessage(`1`)})
+				c.ws.Close(1012, "restart")
+			})
+			reply, err := r.Send(t.Context(), []byte(`1`))
+			require.NoError(t, err)
+			require.Equal(t, "1", string(reply))
+		}
+		r.end(t)
+	})
+}
+
 // A message comes once, however often it is sent: in this session, or again in the next.
 func TestDedupAndResume(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -245,7 +265,7 @@ func TestGoodbye(t *testing.T) {
 func TestGoodbyeToTheDeaf(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		quiet := make(chan struct{})
-		r := w.start(func(c *client.Config) { c.HTTPClient = deafClient(w, quiet) })
+		r := w.start(func(c *client.Config) { c.HTTPClient = faultyClient(w, quiet, nil) })
 		w.accept("s1")
 		require.NoError(t, r.Ready(t.Context()))
 		close(quiet)

@@ -207,23 +207,41 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// deafClient dials like w's own client; once quiet is closed, what it writes goes nowhere.
-func deafClient(w *world, quiet <-chan struct{}) *http.Client {
+// The gateway has closed, and the client writes before it has read that: the code counts.
+func TestWriteFailsBeforeTheCloseIsRead(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		broken := make(chan struct{})
+		r := w.start(func(c *client.Config) { c.HTTPClient = faultyClient(w, broken, net.ErrClosed) })
+		c, _ := w.accept("s1")
+		require.NoError(t, r.Ready(t.Context()))
+		close(broken)
+		time.AfterFunc(500*time.Millisecond, func() { c.ws.Close(websocket.StatusCode(schema.CloseReplaced), "") })
+		_, err := r.Send(t.Context(), []byte(`1`))
+		require.ErrorIs(t, err, client.ErrLost)
+		<-r.ended
+		require.ErrorContains(t, r.err, "3503")
+	})
+}
+
+// faultyClient dials like w's own client; once fault is closed, what it writes goes nowhere, with
+// the error given.
+func faultyClient(w *world, fault <-chan struct{}, err error) *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := w.ln.dial(ctx, network, addr)
-		return deafConn{c, quiet}, err
+		c, dialErr := w.ln.dial(ctx, network, addr)
+		return faultyConn{c, fault, err}, dialErr
 	}}}
 }
 
-type deafConn struct {
+type faultyConn struct {
 	net.Conn
-	quiet <-chan struct{}
+	fault <-chan struct{}
+	err   error
 }
 
-func (c deafConn) Write(b []byte) (int, error) {
+func (c faultyConn) Write(b []byte) (int, error) {
 	select {
-	case <-c.quiet:
-		return len(b), nil
+	case <-c.fault:
+		return len(b), c.err
 	default:
 		return c.Conn.Write(b)
 	}

@@ -37,15 +37,9 @@ const RETRY_AFTER_MOST = 300_000;
 const HEARTBEAT_DEFAULT = 30_000;
 const SEEN_SIZE = 1000;
 
-/**
- * What a client does after a close.
- * @typedef {"reconnect" | "new_token" | "stop"} Action
- */
+/** @typedef {"reconnect" | "new_token" | "stop"} Action what a client does after a close */
 
-/**
- * The table of close codes.
- * @type {Readonly<Record<number, {meaning: string, action: Action}>>}
- */
+/** @type {Readonly<Record<number, {meaning: string, action: Action}>>} */
 export const CLOSE_CODES = Object.freeze({
   1000: { meaning: "bye", action: "stop" },
   1001: { meaning: "gateway is going away", action: "reconnect" },
@@ -141,12 +135,7 @@ export class RollcallError extends Error {
  * @property {Action} [action]
  */
 
-/**
- * @typedef {object} Message
- * @property {string} id
- * @property {string} from
- * @property {any} payload
- */
+/** @typedef {{id: string, from: string, payload: any}} Message */
 
 /**
  * @typedef {object} User
@@ -178,21 +167,16 @@ export class RollcallError extends Error {
 
 /** Keeps one session alive between start() and stop(). */
 export class Client {
-  /** @type {Options} */
   #options;
   #WebSocket;
-  #phase = /** @type {State["phase"]} */ ("stopped");
-
-  /** @type {Connection | null} the connection of the moment, from dialling to its end */
-  #connection = null;
-  /** @type {string | undefined} kept until it has expired */
-  #token;
-  /** @type {string | undefined} the last session's name */
-  #resume;
+  #phase = "stopped";
+  #connection = null; // the Connection of the moment, from dialling to its end
+  #token; // kept until it has expired
+  #resume; // the last session's name
   #turn = 0; // grows with start and stop: what began in another turn is void
   #attempt = 0; // connections in a row that did not last
   #nextId = 1;
-  #timer = /** @type {any} */ (undefined); // of the next attempt
+  #timer; // of the next attempt
 
   #seen = new Set(); // of the last messages, oldest first
   #watched = new Set();
@@ -224,6 +208,7 @@ export class Client {
     this.#report({ phase: "stopped" });
   }
 
+  /** @returns {State["phase"]} */
   get phase() {
     return this.#phase;
   }
@@ -371,9 +356,7 @@ export class Client {
   }
 }
 
-/**
- * One WebSocket from dialling to its end: hello, heartbeat, answers by id. It reports its end once.
- */
+/** One WebSocket from dialling to its end: hello, heartbeat, answers by id; reports its end once. */
 class Connection {
   /** @type {Session | null} */
   session = null;
@@ -381,7 +364,7 @@ class Connection {
   #socket;
   #owner;
   #waiting = new Map(); // requests without an answer, by id
-  #hint = /** @type {any} */ ({}); // the error frame that announced a close
+  #hint = {}; // the error frame that announced a close
   #timers = { connect: undefined, stable: undefined, silence: undefined, keepalive: undefined };
 
   constructor(socket, hello, owner) {
