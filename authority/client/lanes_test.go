@@ -70,10 +70,10 @@ func TestLanesRefuse(t *testing.T) {
 // is not his to wait for.
 func TestLanesAreLedByTheirFirst(t *testing.T) {
 	run(t, newView(), newNATS(), func(t *testing.T, c *Client) {
-		var under []context.Context
+		under := make(chan context.Context, 2)
 		take := func(waiting []int) int { return len(waiting) }
 		l := NewLanes(c, 100, take, func(ctx context.Context, _ string, batch []int) {
-			under = append(under, ctx)
+			under <- ctx
 			select {
 			case <-time.After(time.Second):
 			case <-ctx.Done():
@@ -85,9 +85,10 @@ func TestLanesAreLedByTheirFirst(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		require.Equal(t, 300*time.Millisecond, took(func() { require.NoError(t, l.Do(ctx, "k", 1)) }))
+		require.Equal(t, ctx, <-under)
+		require.Equal(t, c.life, <-under)
+		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		require.Equal(t, []context.Context{ctx, c.life}, under)
-		time.Sleep(time.Second)
 		require.Empty(t, l.busy)
 	})
 }
