@@ -2,7 +2,7 @@
 // nats-server that the demo runs inside itself, and the commands for people.
 //
 //	main --> Run(args) --> kong grammar (grammar.go)
-//	                         |  flag > environment > config file > default (config.go)
+//	                         |  flag > environment > config file > default (configfile.go)
 //	         +---------------+----------------+--------------------------+
 //	         v                                v                          v
 //	 roles: gateway authority        asking: lookup push kick     no NATS: token decode
@@ -21,7 +21,9 @@
 // or the config file, never put into the arguments of another process.
 //
 // Goroutines: Run has none of its own. A role starts its parts with together (parts.go), which waits
-// for all of them; the admin listener is such a part. The embedded server's are ended by NATS.Stop.
+// for all of them; the admin listener is such a part, and what others call upon is stopped last
+// (onTop). The embedded server's are ended by NATS.Stop. connect has one that reads the terminal: it
+// ends with the program, since such a read cannot be stopped.
 //
 //	failure                      what happens
 //	NATS is not there            a role waits and says so; a command exits 4
