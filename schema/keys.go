@@ -98,7 +98,7 @@ type ProcessValue struct {
 	Addresses []string     `json:"addresses,omitempty"` // of a gateway: its listeners
 	Sessions  int          `json:"sessions,omitempty"`  // of a gateway
 	Since     Revision     `json:"since,omitempty"`     // of a gateway: the last revision read while it had no socket
-	Conn      uint64       `json:"c,omitempty"`         // of an authority: the connection over which it was renewed
+	Conn      string       `json:"c,omitempty"`         // of an authority: the connection over which it was last renewed, "<server id>/<client id>"
 }
 
 // SlotValue is the value of the keys slot.<n>; the revision of the key is the slot's fence.

@@ -41,9 +41,11 @@ type Holder struct {
 	v   *View
 	c   HolderConfig
 	key string
+	now chan struct{} // 1: a renewal is wanted at once
 
 	mu      sync.Mutex
-	renewed time.Time // start of the last acknowledged attempt; zero = no life
+	renewed time.Time  // start of the last acknowledged attempt; zero = no life
+	over    connection // the connection over which it was acknowledged
 }
 
 // NewHolder makes a holder; Run does all.
@@ -55,14 +57,25 @@ func NewHolder(b *Bucket, v *View, c HolderConfig) *Holder {
 	if c.Describe == nil {
 		c.Describe = func() schema.ProcessValue { return schema.ProcessValue{} }
 	}
-	return &Holder{b: b, v: v, c: c, key: c.Role.key(c.Node)}
+	return &Holder{b: b, v: v, c: c, key: c.Role.key(c.Node), now: make(chan struct{}, 1)}
 }
 
 // Trusted reports whether the lease may be relied upon: less than two thirds of it have passed
-// since the start of the last acknowledged renewal.
+// since the start of the last acknowledged renewal, and that came over the connection of now. Over
+// another one nothing is proven yet: when the former ended, others may have ended the lease.
 func (h *Holder) Trusted() bool {
-	at := h.Renewed()
-	return !at.IsZero() && time.Since(at) < h.b.Config().Trust()
+	h.mu.Lock()
+	at, over := h.renewed, h.over
+	h.mu.Unlock()
+	return !at.IsZero() && time.Since(at) < h.b.Config().Trust() && over == connected(h.b.nc)
+}
+
+// RenewNow has the key written at once, with what Describe says now.
+func (h *Holder) RenewNow() {
+	select {
+	case h.now <- struct{}{}:
+	default:
+	}
 }
 
 // Renewed is the start of the last acknowledged renewal; zero when there is no life.
@@ -72,10 +85,10 @@ func (h *Holder) Renewed() time.Time {
 	return h.renewed
 }
 
-func (h *Holder) setRenewed(at time.Time) {
+func (h *Holder) setRenewed(at time.Time, over connection) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.renewed = at
+	h.renewed, h.over = at, over
 }
 
 // Run leads one life after the other: it takes the node's key under a new boot, and runs work
@@ -92,7 +105,7 @@ func (h *Holder) Run(ctx context.Context, work func(ctx context.Context, me sche
 	for first := true; ; first = false {
 		l, err := h.take(ctx, first)
 		if ctx.Err() != nil {
-			h.setRenewed(time.Time{})
+			h.setRenewed(time.Time{}, connection{})
 			h.resign(l)
 			return nil
 		}
@@ -125,14 +138,14 @@ func (h *Holder) live(ctx context.Context, l *life, work func(context.Context, s
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if ended = h.renew(renewCtx, l); ended != nil {
-			h.setRenewed(time.Time{})
+			h.setRenewed(time.Time{}, connection{})
 			end(ended)
 		}
 	})
 	err := work(workCtx, l.me)
 	stop()
 	wg.Wait()
-	h.setRenewed(time.Time{})
+	h.setRenewed(time.Time{}, connection{})
 	if ended != nil {
 		return fmt.Errorf("boot %s: %w", l.me.Boot, ended)
 	}

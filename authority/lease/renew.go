@@ -4,31 +4,47 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/nats-io/nats.go"
 )
 
 // renew keeps a life's key until ctx ends (nil) or the life has: ErrLost, ErrTakenOver,
 // ErrBucketLost, or a fatal error of the bucket.
 func (h *Holder) renew(ctx context.Context, l *life) error {
 	every := h.b.Config().Renew()
-	pause := every
+	failing, pause := false, every
 	for sleep(ctx, pause) {
 		pause = every
 		if !h.probed(ctx, every) {
 			continue
 		}
-		switch err := h.renewOnce(ctx, l); {
-		case err == nil:
-		case ctx.Err() != nil:
+		err := h.renewOnce(ctx, l)
+		if ctx.Err() != nil {
 			return nil
-		default:
-			h.c.Log.Debug("renewal not acknowledged", "err", err)
-			if err := h.settle(ctx, l); err != nil {
-				return err
-			}
-			pause = every / 10
 		}
+		h.report(&failing, err)
+		if err == nil {
+			continue
+		}
+		if err := h.settle(ctx, l); err != nil {
+			return err
+		}
+		pause = every / 10
 	}
 	return nil
+}
+
+// report tells when renewals begin to fail, and when they succeed again.
+func (h *Holder) report(failing *bool, err error) {
+	switch {
+	case err == nil && *failing:
+		h.c.Log.Info("renewed again")
+	case err != nil && !*failing:
+		h.c.Log.Warn("renewal not acknowledged: trying on", "trusted", h.b.Config().Trust()-time.Since(h.Renewed()), "err", err)
+	case err != nil:
+		h.c.Log.Debug("renewal not acknowledged", "err", err)
+	}
+	*failing = err != nil
 }
 
 // probed asks the serving loops whether they take what is queued for them.
@@ -49,13 +65,17 @@ func (h *Holder) probed(ctx context.Context, within time.Duration) bool {
 func (h *Holder) renewOnce(ctx context.Context, l *life) error {
 	ctx, cancel := context.WithTimeout(ctx, h.attemptWait())
 	defer cancel()
-	start := time.Now()
-	rev, err := h.b.swap(ctx, h.key, h.describe(l), l.rev)
+	start, over := time.Now(), connected(h.b.nc)
+	value := h.describe(l)
+	if h.c.Role == Authority {
+		value.Conn = over.String()
+	}
+	rev, err := h.b.swap(ctx, h.key, value, l.rev)
 	if err != nil {
 		return err
 	}
 	l.rev = rev
-	h.setRenewed(start)
+	h.setRenewed(start, over)
 	return nil
 }
 
