@@ -64,7 +64,8 @@ func WithMetrics(r prometheus.Registerer) Option { return func(s *settings) { s.
 
 // New joins the mesh that is on nc, as an asker. It does not wait for it: where the mesh is not
 // there yet, calls wait for a moment and then say that they do not know. Close ends what New has
-// started; nc stays the caller's.
+// started; nc stays the caller's. Give nc the option nats.ReconnectBufSize(-1): what is sent while
+// it is not connected then fails at once, and nothing of it arrives later.
 func New(nc *nats.Conn, options ...Option) (*Delivery, error) {
 	d := &Delivery{nc: nc, done: make(chan struct{}), opened: make(chan struct{})}
 	for _, o := range options {
@@ -79,7 +80,7 @@ func New(nc *nats.Conn, options ...Option) (*Delivery, error) {
 	if d.s.log == nil {
 		d.s.log = slog.New(slog.DiscardHandler)
 	}
-	d.meter = newMetrics(d.s.metrics)
+	d.meter = newMetrics(d.s.metrics, d.lookupStats)
 	d.life, d.stop = context.WithCancel(context.Background())
 	go d.run(d.life)
 	return d, nil
@@ -113,6 +114,19 @@ func (d *Delivery) run(ctx context.Context) {
 	})
 	d.mesh.client.Run(ctx)
 	wg.Wait()
+}
+
+// lookupStats counts what the look-ups cost; nothing before the mesh is open.
+func (d *Delivery) lookupStats() client.Stats {
+	select {
+	case <-d.opened:
+	default:
+		return client.Stats{}
+	}
+	if d.mesh == nil {
+		return client.Stats{}
+	}
+	return d.mesh.client.Stats()
 }
 
 func (d *Delivery) newMesh(v *lease.View) *mesh {

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/rollcall-mesh/rollcall/authority/client"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
@@ -22,7 +23,7 @@ type metrics struct {
 	removes    prometheus.Counter
 }
 
-func newMetrics(r prometheus.Registerer) *metrics {
+func newMetrics(r prometheus.Registerer, stats func() client.Stats) *metrics {
 	f := promauto.With(r)
 	opts := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "rollcall", Subsystem: "delivery", Name: name, Help: help}
@@ -38,6 +39,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		return f.NewHistogram(prometheus.HistogramOpts{Namespace: o.Namespace, Subsystem: o.Subsystem, Name: o.Name, Help: o.Help,
 			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9)}) // 0.1 ms to 6.6 s
 	}
+	counted := func(name, help string, value func(client.Stats) uint64) {
+		f.NewCounterFunc(prometheus.CounterOpts(opts(name, help)), func() float64 { return float64(value(stats())) })
+	}
+	counted("lookup_requests_total", "Requests that carried look-ups to authorities.", func(s client.Stats) uint64 { return s.Requests })
+	counted("lookup_again_total", "Users asked for once more, since the owner of their slot had changed.", func(s client.Stats) uint64 { return s.Again })
 	return &metrics{
 		lookups:    counter("lookups_total", "Look-ups, those of pushes and kicks included."),
 		users:      counters("lookup_users_total", "Users looked up, by state.", "state"),

@@ -16,7 +16,7 @@ import (
 // ServiceConfig configures a Service. The zero value works.
 type ServiceConfig struct {
 	Version string        // shown by `nats micro`, as in 1.2.3; default 0.0.0
-	Workers int           // calls served at once; more are answered 429. Default 512
+	Workers int           // calls served at once; more are answered 429. Default 2048
 	Timeout time.Duration // of a call, beside its await_ms. Default 10 s
 	Log     *slog.Logger  // default: nowhere
 }
@@ -26,7 +26,6 @@ type Service struct {
 	// static
 	d      *Delivery
 	config ServiceConfig
-	room   int // bytes that an answer may have
 
 	places chan struct{} // one is taken by each call that is being served
 }
@@ -40,7 +39,7 @@ func NewService(d *Delivery, config ServiceConfig) *Service {
 		config.Version = "0.0.0"
 	}
 	if config.Workers == 0 {
-		config.Workers = 512
+		config.Workers = 2048
 	}
 	if config.Timeout == 0 {
 		config.Timeout = 10 * time.Second
@@ -54,7 +53,6 @@ func NewService(d *Delivery, config ServiceConfig) *Service {
 // Run serves until ctx ends, or the connection is closed for good. What has come by then is
 // answered before it returns.
 func (s *Service) Run(ctx context.Context) error {
-	s.room = int(s.d.nc.MaxPayload()) - headroom
 	closed := make(chan struct{})
 	svc, err := micro.AddService(s.d.nc, micro.Config{
 		Name:        s.d.s.prefix.Service(),
@@ -127,8 +125,8 @@ func (s *Service) finish() {
 var errBusy = errors.New("too many calls at once, try again in a moment")
 
 func (s *Service) answer(e endpoint, r micro.Request, body []byte, err error) {
-	if err == nil && len(body) > s.room+headroom {
-		err = fmt.Errorf("%w: the answer has %d bytes, %d fit a message of this NATS server", ErrTooLarge, len(body), s.room+headroom)
+	if most := s.room() + headroom; err == nil && len(body) > most {
+		err = fmt.Errorf("%w: the answer has %d bytes, %d fit a message of this NATS server", ErrTooLarge, len(body), most)
 	}
 	if err != nil {
 		code := status(err)
@@ -142,6 +140,15 @@ func (s *Service) answer(e endpoint, r micro.Request, body []byte, err error) {
 	if err != nil {
 		s.config.Log.Debug("answer not sent", "call", e.name, "error", err)
 	}
+}
+
+// room is how many bytes the results in an answer may have.
+func (s *Service) room() int {
+	most := s.d.nc.MaxPayload()
+	if most == 0 { // not connected yet: what servers take by default
+		most = 1 << 20
+	}
+	return int(most) - headroom
 }
 
 // decode reads a request; unknown fields are ignored, and no body at all is an empty object.

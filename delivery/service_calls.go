@@ -22,7 +22,7 @@ func (s *Service) lookup(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return page(len(found), s.room, func(i int) schema.UserReply { return userReply(&found[i]) })
+	return page(len(found), s.room(), func(i int) schema.UserReply { return userReply(&found[i]) })
 }
 
 func userReply(f *Found) schema.UserReply {

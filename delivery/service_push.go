@@ -59,9 +59,9 @@ func (s *Service) pushCall(req *schema.PushCall) (*call, Message, error) {
 // pushRoom gives how many of the first users may be pushed to, so that the answer fits a message
 // whatever becomes of them: what could not be told is not done, and next names it.
 func (s *Service) pushRoom(users []PushedUser) (int, error) {
-	size := 0
+	size, room := 0, s.room()
 	for i := range users {
-		if size += replySize(&users[i]); size > s.room {
+		if size += replySize(&users[i]); size > room {
 			if i == 0 {
 				return 0, fmt.Errorf("%w: %q has too many devices for one answer of this NATS server", ErrTooLarge, string(users[i].UID))
 			}

@@ -76,8 +76,7 @@ type round struct {
 	found []Found // aligned with uids; a lane writes here until its ask is done
 	asks  []*ask
 	done  chan *ask
-	back  int // asks that are done
-	count uint32
+	count uint32 // of rounds that this memory has served
 	slots [schema.Slots]slotRound
 }
 
@@ -94,8 +93,9 @@ type slotRound struct {
 type ask struct {
 	authority schema.Process
 	items     []item
-	found     []Found // of the whole look-up
-	done      chan<- *ask
+	found     []Found     // of the whole look-up; a lane writes to it
+	done      chan<- *ask // has room for it
+	answered  bool        // written by the round, once it has come back
 }
 
 // item is one uid of an ask.
@@ -121,7 +121,7 @@ func newRound(c *Client, uids []schema.UID) *round {
 // free gives a round back. What a lane may still write to is not kept.
 func (r *round) free() {
 	clear(r.asks)
-	r.c, r.uids, r.found, r.done, r.asks, r.back = nil, nil, nil, nil, r.asks[:0], 0
+	r.c, r.uids, r.found, r.done, r.asks = nil, nil, nil, nil, r.asks[:0]
 	roundPool.Put(r)
 }
 
@@ -179,8 +179,7 @@ func (r *round) ask(ctx context.Context) bool {
 	for range r.asks {
 		select {
 		case a := <-r.done:
-			a.items = a.items[:len(a.items):len(a.items)]
-			a.done = nil
+			a.answered = true
 		case <-ctx.Done():
 			return false
 		}
@@ -245,7 +244,7 @@ func (r *round) abandon() []Found {
 	found := unreachable(r.uids)
 	pending := map[int32]bool{}
 	for _, a := range r.asks {
-		if a.done == nil {
+		if a.answered {
 			continue
 		}
 		for _, it := range a.items {

@@ -2,6 +2,7 @@ package delivery_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,16 +111,17 @@ func TestMetrics(t *testing.T) {
 		got := map[string]float64{}
 		for _, f := range families {
 			for _, metric := range f.Metric {
-				name := f.GetName()
+				name := []string{f.GetName()}
 				for _, l := range metric.Label {
-					name += " " + l.GetValue()
+					name = append(name, l.GetValue())
 				}
-				got[name] = metric.GetCounter().GetValue()
+				got[strings.Join(name, " ")] = metric.GetCounter().GetValue()
 			}
 		}
 		require.EqualValues(t, 1, got["rollcall_delivery_push_routes_total written"])
 		require.EqualValues(t, 1, got["rollcall_delivery_lookup_users_total online"])
 		require.EqualValues(t, 1, got["rollcall_delivery_lookup_users_total offline"])
+		require.NotZero(t, got["rollcall_delivery_lookup_requests_total"])
 		require.Contains(t, got, "rollcall_delivery_lookup_seconds")
 		require.Contains(t, got, "rollcall_delivery_push_seconds")
 	})
