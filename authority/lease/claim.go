@@ -11,8 +11,9 @@ import (
 
 // Claim writes me into a slot's key that stands at seen (0: it was never written) and gives the
 // revision, which is the slot's fence. A claim whose answer was lost is found again: the key names
-// me at a revision above seen. It returns ErrConflict when the key stands elsewhere; any other
-// error says nothing about whether the claim was taken, and the same call may be repeated.
+// me at a revision above seen. It returns ErrConflict when the key stands elsewhere, or another
+// write of it is on its way; any other error says nothing about whether the claim was taken, and
+// the same call may be repeated.
 func (b *Bucket) Claim(ctx context.Context, s schema.Slot, seen schema.Revision, me schema.Process) (schema.Revision, error) {
 	key := subjects.SlotKey(s)
 	fence, err := b.swap(ctx, key, schema.SlotValue{Node: me.Node, Boot: me.Boot}, seen)

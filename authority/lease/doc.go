@@ -6,19 +6,19 @@
 // holder for its own life, until others end it by the same; a View for nothing. What a View says
 // is a hint to act on, and a write at the revision it gave decides.
 //
-//	             the bucket: one stream, one message a key, so its revisions order everything
-//	   config | authority.<node> | gateway.<node> | slot.<n> (its revision is the slot's fence)
-//	      ^  compare-and-swap, leader reads        | republished changes: presence.changed.>
-//	      |                                        v
-//	 +----+---------------------+         +--------------------------+
-//	 | Bucket     swap, read,   |-------->| View   Run: notices,     |---> Subscribe(Change)
-//	 |   Claim, Kill, Bury      | listing |   snapshots, rereads     |     Target, Standing,
-//	 +----^---------------------+         |   -> table (pure)        |     Members, Revision
-//	      |                               +--------------------------+
-//	 +----+---------------------+
-//	 | Holder     Run: one life |---> work(ctx, me): ctx ends, with its cause, when the life does
-//	 |   after the other        |
-//	 +--------------------------+
+//	            the bucket: one stream, one message a key, so its revisions order everything
+//	  config | authority.<node> | gateway.<node> | slot.<n> (its revision is the slot's fence)
+//	     ^  compare-and-swap, leader reads        | republished changes: presence.changed.>
+//	     |                                        v
+//	+----+---------------------+         +--------------------------+
+//	| Bucket     swap, read,   |-------->| View   Run: notices,     |---> Subscribe(Change)
+//	|   Claim, Kill, Bury      | listing |   snapshots, rereads     |     Target, Standing,
+//	+----^---------------------+         |   -> table (pure)        |     Members, Revision
+//	     |                               +--------------------------+
+//	+----+---------------------+
+//	| Holder     Run: one life |---> work(ctx, me): ctx ends, with its cause, when the life does
+//	|   after the other        |
+//	+--------------------------+
 //
 // A life of a process:
 //

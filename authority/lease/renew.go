@@ -13,7 +13,9 @@ import (
 func (h *Holder) renew(ctx context.Context, l *life) error {
 	every := h.b.Config().Renew()
 	failing, pause := false, every
-	for sleep(ctx, pause) {
+	reconnected := h.b.nc.StatusChanged(nats.CONNECTED)
+	defer h.b.nc.RemoveStatusListener(reconnected)
+	for h.due(ctx, pause, reconnected) {
 		pause = every
 		if !h.probed(ctx, every) {
 			continue
@@ -32,6 +34,21 @@ func (h *Holder) renew(ctx context.Context, l *life) error {
 		pause = every / 10
 	}
 	return nil
+}
+
+// due waits until a renewal is: after pause, on a new connection, or because one is wanted. False =
+// ctx has ended.
+func (h *Holder) due(ctx context.Context, pause time.Duration, reconnected <-chan nats.Status) bool {
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-reconnected:
+	case <-h.now:
+	case <-ctx.Done():
+		return false
+	}
+	return true
 }
 
 // report tells when renewals begin to fail, and when they succeed again.

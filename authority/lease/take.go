@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/nats-io/nats.go"
 
@@ -17,6 +18,7 @@ type candidate struct {
 	first bool    // of this process: a name that is taken is then another's
 	asked inquiry // what is known of the present holder
 	tried bool    // the key may have been written: an answer may have been lost
+	said  bool    // that the key cannot be had
 }
 
 // take draws a boot and takes the node's key with it. When ctx ends on the way it gives the life
@@ -62,7 +64,8 @@ func (c *candidate) look(ctx context.Context) (free bool, err error) {
 		}
 		return c.h.ask(ctx, &c.asked, e)
 	}
-	return false, nil // unclear: the bucket is out of reach
+	c.say("the node's key cannot be read: trying on", err)
+	return false, nil
 }
 
 // write takes the key at the revision read, and reports whether that was acknowledged.
@@ -70,9 +73,18 @@ func (c *candidate) write(ctx context.Context) bool {
 	c.tried = true
 	err := c.h.renewOnce(ctx, c.life)
 	if err != nil {
-		c.h.c.Log.Debug("key not taken yet", "err", err)
+		c.say("the node's key cannot be written: trying on", err)
 	}
 	return err == nil
+}
+
+// say tells the first difficulty aloud.
+func (c *candidate) say(what string, err error) {
+	level := slog.LevelDebug
+	if !c.said {
+		level, c.said = slog.LevelWarn, true
+	}
+	c.h.c.Log.Log(context.Background(), level, what, "err", err)
 }
 
 func (c *candidate) abandon() *life {
