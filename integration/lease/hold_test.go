@@ -258,3 +258,65 @@ func TestClosedConnectionEndsTheHolder(t *testing.T) {
 		require.ErrorIs(t, run.Wait(), nats.ErrConnectionClosed)
 	})
 }
+
+// Over a new connection nothing is proven: when the former one ended, others may have ended the
+// lease.
+func TestNewConnectionIsTrustedOnceRenewedOver(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "a-1").hold()
+		v := join(t, s, lease.Gateway, "viewer")
+		time.Sleep(100 * time.Millisecond)
+		before, _ := a.member(v.view)
+		require.NotEmpty(t, before.Value.Conn)
+
+		lost := a.link.Lose(anyKey, -1)
+		a.link.Reset()
+		bubble.Until(t, time.Second, "untrusted", func() bool { return !a.holder.Trusted() })
+		bubble.Until(t, time.Second, "reconnected", a.nc.IsConnected)
+		bubble.Until(t, 100*time.Millisecond, "renewed at once", func() bool { return lost.Hits() > 0 })
+		time.Sleep(5 * time.Second)
+		require.False(t, a.holder.Trusted())
+		lost.Remove()
+		bubble.Until(t, 2*time.Second, "trusted again", a.holder.Trusted)
+		time.Sleep(100 * time.Millisecond)
+		after, _ := a.member(v.view)
+		require.NotEqual(t, before.Value.Conn, after.Value.Conn)
+		require.Len(t, a.Lives(), 1)
+	})
+}
+
+func TestRenewNow(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "a-1").hold()
+		time.Sleep(time.Second)
+		before := a.holder.Renewed()
+		a.holder.RenewNow()
+		bubble.Until(t, 10*time.Millisecond, "renewed", func() bool { return a.holder.Renewed().After(before) })
+	})
+}
+
+// Who may not write is told so: the server drops what is denied, and it shows as a time-out.
+func TestDeniedWriteIsToldAloud(t *testing.T) {
+	denied := prefix.BucketKey("gateway.*")
+	config := `authorization { users: [
+		{user: all, password: x}
+		{user: reader, password: x, permissions: {publish: {deny: "` + denied + `"}}}
+	]}`
+	bubble.RunWith(t, bubble.Options{Config: config}, func(t *testing.T, s *bubble.Server) {
+		all, _ := s.Dial("authority", nats.UserInfo("all", "x"))
+		_, err := lease.Open(t.Context(), all, lease.Options{Create: true, Memory: true})
+		require.NoError(t, err)
+		log := &logged{}
+		nc, _ := s.Dial("gateway", nats.UserInfo("reader", "x"))
+		b, err := lease.Open(t.Context(), nc, lease.Options{})
+		require.NoError(t, err)
+		h := lease.NewHolder(b, lease.NewView(b, nil), lease.HolderConfig{Role: lease.Gateway, Node: "gw-1", Log: log.logger()})
+		run := bubble.Go(t, func(ctx context.Context) error {
+			return h.Run(ctx, func(context.Context, schema.Process) error { return errWedged })
+		})
+		bubble.Until(t, 3*time.Second, "told", func() bool {
+			return log.has("level=WARN") && log.has("ermissions Violation for Publish") && log.has("gateway.gw-1")
+		})
+		require.NoError(t, run.Stop())
+	})
+}
