@@ -53,18 +53,24 @@ func (c *Client) carryLookup(ctx context.Context, p schema.Process, batch []*ask
 	}
 }
 
-// place is one uid of a request: where its answer goes.
+// place is one uid of a request: an item of an ask.
 type place struct {
-	item
-	found []Found
+	ask *ask
+	at  int32 // in the ask's items
 }
 
-func (p *place) fail(why string) { p.found[p.at] = Found{UID: p.uid, State: schema.Unknown, Why: why} }
+func (p place) item() *item { return &p.ask.items[p.at] }
+
+func (p place) answer(f Found) { p.ask.found[p.item().at] = f }
+
+func (p place) fail(why string) {
+	p.answer(Found{UID: p.item().uid, State: schema.Unknown, Why: why})
+}
 
 // fail answers all of an ask and ends it.
 func (a *ask) fail(why string) {
-	for _, it := range a.items {
-		(&place{it, a.found}).fail(why)
+	for i := range a.items {
+		place{a, int32(i)}.fail(why)
 	}
 	a.done <- a
 }
@@ -84,9 +90,10 @@ func order(batch []*ask) []place {
 	}
 	places := make([]place, total)
 	for _, a := range batch {
-		for _, it := range a.items {
-			places[start[it.slot]] = place{it, a.found}
-			start[it.slot]++
+		for i := range a.items {
+			slot := a.items[i].slot
+			places[start[slot]] = place{a, int32(i)}
+			start[slot]++
 		}
 	}
 	return places
@@ -140,7 +147,7 @@ func (c *Client) anyYoung(req *schema.Lookup) bool {
 func (c *Client) lookupRequest(p schema.Process, places []place) *schema.Lookup {
 	req := &schema.Lookup{UIDs: make([]schema.UID, len(places))}
 	for i := range places {
-		it := &places[i]
+		it := places[i].item()
 		req.UIDs[i] = it.uid
 		last := len(req.Groups) - 1
 		if last < 0 || req.Groups[last].Target.Slot != it.slot || req.Groups[last].Target.Fence != it.fence {
@@ -167,7 +174,7 @@ func (c *Client) fill(req *schema.Lookup, answer *schema.LookupAnswer, places []
 			if at == len(answer.Counts) {
 				return
 			}
-			p := &places[at]
+			p := places[at]
 			mine := routes[:answer.Counts[at]:answer.Counts[at]]
 			routes = routes[len(mine):]
 			at++
@@ -175,7 +182,7 @@ func (c *Client) fill(req *schema.Lookup, answer *schema.LookupAnswer, places []
 				p.fail(why)
 				continue
 			}
-			p.found[p.at] = found(p.uid, &answer.Groups[i], mine)
+			p.answer(found(p.item().uid, &answer.Groups[i], mine))
 		}
 	}
 }
