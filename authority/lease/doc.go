@@ -39,7 +39,10 @@
 //
 //   - A boot is drawn for one life and never returns: not after it was declared dead, not even
 //     when that was before it knew that its key stood.
-//   - A renewal is trusted from the start of its attempt, for two thirds of the lease.
+//   - A renewal is trusted from the start of its attempt, for two thirds of the lease, and only on
+//     the connection it went over: when that ends, others may end the lease by the server's event.
+//     An authority's key names it, as "<server id>/<client id>", which are the server's own names
+//     in that event; the design's counter c would need a dial loop of our own.
 //   - A renewal is sent only after a probe, so that a wedged process loses its lease; it is sent
 //     once, so that none can follow later than its sender knows.
 //   - Whether a write that was not acknowledged was taken is told by the key alone: the server
@@ -74,6 +77,6 @@
 //	consumer on a replica that is behind    its listing ends below the stream's last revision: the same
 //	read of a key fails                     the last value stays; the next read waits 50 ms to 1 s
 //
-// Not here yet: takeover by the server's disconnect events (the value's c is kept for them), and
-// the closing of gaps above the highest fence by rewriting or purging.
+// Not here: acting on the server's disconnect events (package authority), and the closing of gaps
+// below the highest fence by rewriting a slot's key or by a purge (a later issue).
 package lease

@@ -37,18 +37,17 @@ func RunWith(t *testing.T, o Options, f func(t *testing.T, s *Server)) {
 
 // Process is something started by Go.
 type Process struct {
-	t      *testing.T
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error
 }
 
-// Go runs run on a goroutine. It is stopped and waited for when the test ends, and fails the test
-// when it then returns an error.
+// Go runs run on a goroutine. It is stopped and waited for when the test ends; what it returned is
+// only looked at by who calls Stop or Wait.
 func Go(t *testing.T, run func(ctx context.Context) error) *Process {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	p := &Process{t: t, cancel: cancel, done: make(chan struct{})}
+	p := &Process{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		p.err = run(ctx)
