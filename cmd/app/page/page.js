@@ -184,7 +184,7 @@ class Pane {
       last.querySelector(".again").textContent = `${last.dataset.times} times`;
       return;
     }
-    const said = reason ? make("q", { textContent: reason }) : "";
+    const said = reason && reason !== meaning ? make("q", { textContent: reason }) : "";
     const data = { code, action, reason, times: 1 };
     this.#entry("closed", data, make("span", { className: "again" }), make("b", { textContent: code }), ` ${meaning}, ${then} `, said);
   }
