@@ -76,6 +76,11 @@ func (e ending) why() schema.Reason {
 	return schema.ReasonLeave
 }
 
+// displaced reports whether another login has put the session out.
+func (e ending) displaced() bool {
+	return e.code == schema.CloseKicked || e.code == schema.CloseReplaced
+}
+
 // end ends a session. Before it returns, the outbox is sealed, the session is out of its slot and
 // of the registry, and its unregister is queued; the writer closes the socket after that. False
 // where the session had ended before.
@@ -89,7 +94,11 @@ func (g *Gateway) end(s *session, e ending) bool {
 	if before == pending || before == active {
 		g.slots[s.slot].remove(s)
 		g.registry.remove(s.num)
-		g.leave(s)
+		if before == active && e.displaced() {
+			g.leaveLater(s)
+		} else {
+			g.leave(s)
+		}
 	}
 	g.metrics.closed(e.code)
 	return true

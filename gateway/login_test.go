@@ -37,6 +37,10 @@ func TestConnect(t *testing.T) {
 			require.Nil(t, st.g.registry.find(num))
 			require.Equal(t, schema.CloseReplaced, d.code())
 			synctest.Wait()
+			st.with(func(m *fakeMesh) { require.Empty(t, m.leaves, "the other login's commit comes first") })
+			require.Equal(t, schema.OwnerSeq(1), st.g.settled(me))
+			time.Sleep(commitWait)
+			synctest.Wait()
 			st.with(func(m *fakeMesh) {
 				require.Equal(t, []schema.Leave{{UID: "alice", Session: num, Seq: 2, Reason: schema.ReasonReplaced}}, m.leaves)
 			})

@@ -29,6 +29,24 @@ func (g *Gateway) leave(s *session) {
 	}
 }
 
+// commitWait is how long the unregister of a session waits that another login has put out. That
+// login's commit takes the route out in the step in which its own comes in; an unregister that
+// came before it would show the user offline in between. Where no commit comes, it ends the route.
+const commitWait = time.Second
+
+// leaveLater is leave for a displaced session.
+func (g *Gateway) leaveLater(s *session) {
+	l, to, last, ok := s.lastWord()
+	if !ok {
+		return
+	}
+	l.spawn(func(ctx context.Context) {
+		if sleep(ctx, commitWait) == nil {
+			l.leaves.add(to, last)
+		}
+	})
+}
+
 // sendLeaves tells one target of ended sessions, and gives those back that it did not settle.
 func (g *Gateway) sendLeaves(ctx context.Context, l *life, to schema.Target, batch []farewell) (again []farewell) {
 	if g.overtaken(to) {

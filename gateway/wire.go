@@ -88,16 +88,16 @@ func (w *wire) holdWrites() {
 	w.held = (*heldPool.Get().(*[]byte))[:0]
 }
 
-// release writes what was kept, in one write that ends within the time given.
+// release writes what was kept, in one write that ends within the time given. The library bounds
+// the writes of its own.
 func (w *wire) release(within time.Duration) error {
 	w.mu.Lock()
 	held := w.held
 	w.held, w.hold = nil, false
-	if !w.ending {
-		w.Conn.SetWriteDeadline(time.Now().Add(within))
-	}
 	w.mu.Unlock()
+	w.writeBy(time.Now().Add(within))
 	_, err := w.Conn.Write(held)
+	w.writeBy(time.Time{})
 	if cap(held) <= maxHeldKeep {
 		heldPool.Put(&held)
 	}
@@ -110,6 +110,14 @@ func (w *wire) readBy(t time.Time) {
 	defer w.mu.Unlock()
 	if !w.ending {
 		w.Conn.SetReadDeadline(t)
+	}
+}
+
+func (w *wire) writeBy(t time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.ending {
+		w.Conn.SetWriteDeadline(t)
 	}
 }
 
