@@ -16,7 +16,7 @@ import (
 // the same call may be repeated.
 func (b *Bucket) Claim(ctx context.Context, s schema.Slot, seen schema.Revision, me schema.Process) (schema.Revision, error) {
 	key := subjects.SlotKey(s)
-	fence, err := b.swap(ctx, key, schema.SlotValue{Node: me.Node, Boot: me.Boot}, seen)
+	fence, err := b.swap(ctx, key, schema.SlotValue(me), seen)
 	if err == nil {
 		return fence, nil
 	}
@@ -35,7 +35,7 @@ func slotOwner(e entry) (schema.Process, bool) {
 	if e.marker || json.Unmarshal(e.data, &v) != nil {
 		return schema.Process{}, false
 	}
-	p := schema.Process{Node: v.Node, Boot: v.Boot}
+	p := schema.Process(v)
 	return p, p.Check() == nil
 }
 
