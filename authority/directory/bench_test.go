@@ -75,8 +75,8 @@ func heap() uint64 {
 
 // TestMemoryPerRoute measures all that a million routes over 256 directories keep.
 func TestMemoryPerRoute(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds and half a gigabyte")
+	if testing.Short() || underRace {
+		t.Skip("takes seconds and half a gigabyte, and measures memory, which the race detector changes")
 	}
 	before := heap()
 	m := newMesh()
@@ -243,8 +243,8 @@ func BenchmarkReplace(b *testing.B) {
 
 // TestChurnKeepsNoMemory: a million connects and closes of 10,000 users leave no more than 10,000 do.
 func TestChurnKeepsNoMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
+	if testing.Short() || underRace {
+		t.Skip("takes seconds, and measures memory, which the race detector changes")
 	}
 	const users, rounds = 10_000, 100
 	m := newMesh()

@@ -43,33 +43,33 @@ func (s Settings) withDefaults() Settings {
 // Directory is the directory of one slot in one tenure of an authority. One goroutine uses it at
 // a time. The times given to it must not run backwards.
 type Directory struct {
+	// What a look-up reads stands together: of 256 directories the one that is asked is cold.
+	seed    maphash.Seed
+	base    time.Time // of all durations; the first time seen
+	ttl     time.Duration
+	users   index // by uid: the first record of each
+	slab    slab
+	owners  []owner // from 1
+	classes classes
+
 	// static
 	slot  schema.Slot
 	fence schema.Revision
-	seed  maphash.Seed
 
 	// rules and state, set from outside
 	settings   Settings
 	rebuilding bool
 
-	// records and how they are found
-	slab     slab
-	users    index // by uid: the first record of each
+	// records and how else they are found
 	sessions index // by owner and session: every record
 	pendings map[uint32]*login
 	named    map[uint32]time.Duration // committed records: when a token first named them
-	classes  classes
 	damper   damper
 
-	// owners, from 1
-	owners    []owner
+	// owners and how they are found
 	processes map[schema.Process]uint32
 	lastOwner uint32
 	lost      []uint32 // gone owners not yet freed
-
-	// time
-	base  time.Time // of all durations; the first time seen
-	wheel wheel
 
 	// counters
 	lastOrder uint64 // under fence
@@ -77,6 +77,7 @@ type Directory struct {
 	routes    int    // committed, of owners that are not gone
 	online    int    // uids with a committed record
 
+	wheel    wheel
 	refusals refusals
 	existing []schema.Route // scratch: the visible routes of one uid
 	indices  []uint32       // scratch: their records
@@ -84,20 +85,24 @@ type Directory struct {
 
 // New makes the empty directory of a slot that was taken with fence.
 func New(slot schema.Slot, fence schema.Revision, settings Settings) *Directory {
-	return &Directory{
+	d := &Directory{
 		slot:      slot,
 		fence:     fence,
 		seed:      maphash.MakeSeed(),
-		settings:  settings.withDefaults(),
 		pendings:  map[uint32]*login{},
 		named:     map[uint32]time.Duration{},
 		owners:    make([]owner, 1),
 		processes: map[schema.Process]uint32{},
 	}
+	d.Configure(settings)
+	return d
 }
 
 // Configure changes the rules for what is decided from now on. Routes that stand keep standing.
-func (d *Directory) Configure(settings Settings) { d.settings = settings.withDefaults() }
+func (d *Directory) Configure(settings Settings) {
+	d.settings = settings.withDefaults()
+	d.ttl = d.settings.TTL
+}
 
 // Rebuilding says whether gateways' syncs are still awaited. Meanwhile no event is given, and a
 // policy that rejects new logins answers busy. The stamp moves on when a rebuild ends: it is then
@@ -142,7 +147,7 @@ func (d *Directory) route(r *record, now time.Duration, out *schema.Route) {
 		UID: r.uid(), Owner: d.owners[r.owner].process, Session: r.session,
 		Device: r.device(), Flag: c.flag, Level: c.level, Listener: c.listener,
 		Gen: r.gen, Seq: r.seq, Order: r.order,
-		Age: now - r.since, Idle: now - r.active, TTL: r.active + d.settings.TTL - now,
+		Age: now - r.since, Idle: now - r.active, TTL: r.active + d.ttl - now,
 	}
 }
 
@@ -165,7 +170,7 @@ func (d *Directory) ends(r *record) time.Duration {
 	if r.state == pending {
 		return r.active
 	}
-	return r.active + d.settings.TTL
+	return r.active + d.ttl
 }
 
 func (d *Directory) hashUID(uid schema.UID) uint32 {

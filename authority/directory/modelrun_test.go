@@ -15,14 +15,20 @@ import (
 // several nodes and boots to the directory and to the naive model, and holds their answers, what is
 // visible, and what the events have told against each other after each.
 func TestAgainstModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		r := newRun(t)
-		for range rapid.IntRange(1, 150).Draw(t, "steps") {
-			r.step()
-			r.check()
-		}
-		r.finish()
-	})
+	rounds := 10 // of 100 histories, or -rapid.checks
+	if testing.Short() {
+		rounds = 1
+	}
+	for range rounds {
+		rapid.Check(t, func(t *rapid.T) {
+			r := newRun(t)
+			for range rapid.IntRange(1, 150).Draw(t, "steps") {
+				r.step()
+				r.check()
+			}
+			r.finish()
+		})
+	}
 }
 
 var (

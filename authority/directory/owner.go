@@ -155,7 +155,9 @@ func (d *Directory) sweep(o uint32, n int) {
 	}
 }
 
-// settled reports whether a record that is out need not be remembered any longer.
+// settled reports whether a record that is out need not be remembered any longer: what its session
+// has sent is refused by the mark. A seq that equals the mark is not below it: it is kept, at most
+// one an owner.
 func (d *Directory) settled(r *record) bool {
 	own := &d.owners[r.owner]
 	return own.gone || r.state != superseded && r.seq < own.settled
