@@ -182,3 +182,9 @@ func TestWireHoldsWrites(t *testing.T) {
 	w.Write([]byte("d"))
 	require.Equal(t, []string{"a", "bc", "d"}, r.writes)
 }
+
+func (st *stage) request() *http.Request {
+	r, err := http.NewRequest(http.MethodGet, "http://gateway"+Path, nil)
+	require.NoError(st.t, err)
+	return r
+}

@@ -133,7 +133,7 @@ func TestNoTime(t *testing.T) {
 				require.GreaterOrEqual(t, f.RetryAfterMS, int64(1000))
 				require.Equal(t, schema.CloseNotNow, f.Close)
 				require.Equal(t, schema.CloseNotNow, d.code())
-				require.LessOrEqual(t, time.Since(start), 5*time.Second)
+				require.LessOrEqual(t, time.Since(start), 5*time.Second+500*time.Millisecond, "a try that the fake does not cut short included")
 				synctest.Wait()
 				require.Zero(t, st.g.registry.len())
 				st.with(func(m *fakeMesh) { require.Len(t, m.leaves, 1, "one rollback") })

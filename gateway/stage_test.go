@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -206,6 +207,23 @@ func (st *stage) push(d *device, uid schema.UID, id string, ack bool) schema.Pus
 	f := &schema.PushFrame{ID: id, From: "bob", Payload: []byte(`{"n":1}`), Ack: ack,
 		Recipients: []schema.Recipient{{UID: uid, Session: num, Seq: st.seqOf(num)}}}
 	return st.g.pushFrame(st.g.life.Load(), f, nil)[0]
+}
+
+// metric gives the value of one of the gateway's metrics by its label's value; -1 without one.
+func (st *stage) metric(name, label string) float64 {
+	st.t.Helper()
+	r := prometheus.NewRegistry()
+	require.NoError(st.t, st.g.metrics.register(r))
+	families, err := r.Gather()
+	require.NoError(st.t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "rollcall_gateway_"+name && (label == "" || m.GetLabel()[0].GetValue() == label) {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return -1
 }
 
 // pipeListener hands out net.Pipe connections that seem to come from loopback.
