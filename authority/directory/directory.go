@@ -69,7 +69,8 @@ type Directory struct {
 	// owners and how they are found
 	processes map[schema.Process]uint32
 	lastOwner uint32
-	lost      []uint32 // gone owners not yet freed
+	lost      []uint32 // gone owners that may have records
+	buried    []uint32 // gone owners without, the first to be forgotten first
 
 	// counters
 	lastOrder uint64 // under fence

@@ -42,6 +42,7 @@ func (d *Directory) Expire(now time.Time) (events []schema.Event, more bool) {
 	t := d.tick(now)
 	work := passWork
 	events = d.freeLost(t, &work, nil)
+	d.forget(t)
 	events = d.turn(t, &work, events)
 	d.sweepAll(&work)
 	d.damper.expire(t)

@@ -173,6 +173,8 @@ func (r *run) finish() {
 	}
 	r.now += time.Hour
 	r.expire()
+	r.now += r.d.ttl
+	r.expire()
 	d := r.d
 	require.Zero(r.T, d.sessions.used)
 	require.Zero(r.T, d.users.used)
@@ -182,6 +184,7 @@ func (r *run) finish() {
 	require.Empty(r.T, d.named)
 	require.Empty(r.T, d.classes.named)
 	require.Empty(r.T, d.lost)
+	require.Empty(r.T, d.buried)
 	require.Empty(r.T, d.damper.fights)
 	require.Empty(r.T, r.told)
 }

@@ -15,6 +15,7 @@ type owner struct {
 	process schema.Process
 	settled schema.OwnerSeq // below it no operation is open
 	gone    bool            // counts for nothing; bounded passes free what it left
+	until   time.Duration   // of one that is gone and has nothing left: remembered until then
 	stand   ring            // its committed and pending records
 	out     ring            // its other records
 	outs    int             // how many
@@ -118,7 +119,10 @@ func (d *Directory) Gone(now time.Time, p schema.Process) []schema.Event {
 	return d.freeLost(t, &work, nil)
 }
 
-// freeLost frees what gone owners left, their tombstones and floors too: a boot never returns.
+// freeLost frees what gone owners left, their tombstones and floors too: a boot never returns. The
+// owner itself is remembered for a TTL more, so that a request which passed the worker just before
+// its boot was known to be gone is not taken for that of a new boot, which would end the node's
+// living one.
 func (d *Directory) freeLost(t time.Duration, work *int, events []schema.Event) []schema.Event {
 	for len(d.lost) > 0 && *work > 0 {
 		o := d.lost[0]
@@ -128,9 +132,8 @@ func (d *Directory) freeLost(t time.Duration, work *int, events []schema.Event) 
 			i = uint32(own.out)
 		}
 		if i == 0 {
-			delete(d.processes, own.process)
-			d.owners[o] = owner{}
-			d.lost = d.lost[1:]
+			own.until = t + d.ttl
+			d.lost, d.buried = d.lost[1:], append(d.buried, o)
 			continue
 		}
 		*work--
@@ -138,6 +141,16 @@ func (d *Directory) freeLost(t time.Duration, work *int, events []schema.Event) 
 		events = c.close(events)
 	}
 	return events
+}
+
+// forget drops gone owners whose time is over.
+func (d *Directory) forget(t time.Duration) {
+	for len(d.buried) > 0 && d.owners[d.buried[0]].until <= t {
+		own := &d.owners[d.buried[0]]
+		delete(d.processes, own.process)
+		*own = owner{}
+		d.buried = d.buried[1:]
+	}
 }
 
 // sweep holds at most n of an owner's records that are out against its settled mark, and drops
