@@ -67,7 +67,7 @@ func newDelivery(t *testing.T, nc *nats.Conn, options ...delivery.Option) *deliv
 
 func open(t *testing.T, nc *nats.Conn) (*lease.Bucket, *lease.View) {
 	t.Helper()
-	b, err := lease.Open(t.Context(), nc, lease.Options{Create: true, Memory: true})
+	b, err := lease.Open(t.Context(), nc, lease.Options{Create: true})
 	require.NoError(t, err)
 	view := lease.NewView(b, nil)
 	bubble.Go(t, view.Run)
