@@ -69,10 +69,10 @@ func (h *Holder) probed(ctx context.Context, within time.Duration) bool {
 	if h.c.Probe == nil {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(ctx, within)
+	probing, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	err := h.c.Probe(ctx)
-	if err != nil {
+	err := h.c.Probe(probing)
+	if err != nil && ctx.Err() == nil {
 		h.c.Log.Warn("no renewal: a serving loop does not answer its probe", "err", err)
 	}
 	return err == nil

@@ -11,9 +11,10 @@ import (
 const (
 	ExitOK          = 0
 	ExitFailed      = 1
-	ExitUsage       = 2 // the command line, the environment or the config file is wrong
-	ExitUnknown     = 3 // answered, but some answers are "unknown"
-	ExitUnreachable = 4 // no NATS, or nobody serves there
+	ExitUsage       = 2   // the command line, the environment or the config file is wrong
+	ExitUnknown     = 3   // answered, but some answers are "unknown"
+	ExitUnreachable = 4   // no NATS, or nobody serves there
+	ExitInterrupted = 130 // a second signal came while the first one's end was under way
 )
 
 // The kinds of errors that decide the exit code.

@@ -15,8 +15,15 @@ func main() { os.Exit(run()) }
 
 // run ends the program's context at the first signal; the second one ends the process at once.
 func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		os.Exit(app.ExitInterrupted)
+	}()
 	return app.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }

@@ -243,7 +243,7 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 	gateway.Signal(syscall.SIGTERM)
 	gateway.Line("drain")
 	gateway.Signal(syscall.SIGTERM)
-	require.Equal(t, -1, gateway.Wait())
+	require.Equal(t, app.ExitInterrupted, gateway.Wait())
 }
 
 func TestPortsInUse(t *testing.T) {
