@@ -272,6 +272,7 @@ func (m *fakeMesh) Lookup(_ context.Context, uids []schema.UID) []client.Found {
 type fakeBus struct {
 	mu       sync.Mutex
 	subs     map[string]chan *nats.Msg
+	count    int // of subscriptions made
 	onSend   func(subject string, data []byte) (*nats.Msg, error)
 	requests []string
 }
@@ -283,7 +284,14 @@ func (b *fakeBus) ChanSubscribe(subject string, ch chan *nats.Msg) (*nats.Subscr
 		b.subs = make(map[string]chan *nats.Msg)
 	}
 	b.subs[subject] = ch
+	b.count++
 	return nil, nil
+}
+
+func (b *fakeBus) subscribed() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.count
 }
 
 // publish brings a message to who has subscribed.

@@ -51,9 +51,9 @@ type hub struct {
 type topic struct {
 	watched
 	watchers map[*session]struct{}
-	ready    chan struct{} // closed when sub and err are set
+	ready    chan struct{} // closed when the first of them has tried to subscribe
+	open     bool          // subscribed
 	sub      *nats.Subscription
-	err      error
 }
 
 // slotTopic is the subscription to what befalls a whole slot.
@@ -179,7 +179,7 @@ func (h *hub) subscribeTo(ctx context.Context, u schema.UID) (mine bool, err err
 	}
 	sub, err := h.open(t)
 	h.mu.Lock()
-	t.sub = sub
+	t.sub, t.open = sub, err == nil
 	t.stale = t.stale || err != nil
 	if err != nil {
 		t.ready = nil // the next try subscribes
@@ -254,23 +254,20 @@ func (h *hub) end(s *session, uids []schema.UID) {
 		if t == nil {
 			continue
 		}
-		if delete(t.watchers, s); len(t.watchers) == 0 {
-			delete(h.users, u)
+		if delete(t.watchers, s); len(t.watchers) > 0 {
+			continue
+		}
+		delete(h.users, u)
+		if t.open { // else who is subscribing finds that nobody watches any more
 			idle = append(idle, t)
 		}
 	}
 	if len(h.clients[s]) == 0 {
 		delete(h.clients, s)
 	}
-	subs := make([]*nats.Subscription, len(idle))
-	for i, t := range idle {
-		subs[i] = t.sub
-	}
 	h.mu.Unlock()
-	for i, t := range idle {
-		if subs[i] != nil {
-			h.shut(subs[i], t.slot)
-		}
+	for _, t := range idle {
+		h.shut(t.sub, t.slot)
 	}
 }
 

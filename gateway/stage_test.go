@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,6 +93,28 @@ type device struct {
 	err    error // why reading ended, after ended
 
 	session schema.SessionID
+	silent  atomic.Bool // it does not answer pings
+	muted   atomic.Bool // it does not read from its socket any more
+}
+
+// muffled is a connection that does not read while its device is muted.
+type muffled struct {
+	net.Conn
+	d    *device
+	done chan struct{}
+	once sync.Once
+}
+
+func (m *muffled) Read(p []byte) (int, error) {
+	if m.d.muted.Load() {
+		<-m.done
+	}
+	return m.Conn.Read(p)
+}
+
+func (m *muffled) Close() error {
+	m.once.Do(func() { close(m.done) })
+	return m.Conn.Close()
 }
 
 func (st *stage) dial(enc schema.Encoding) *device {
@@ -99,12 +122,16 @@ func (st *stage) dial(enc schema.Encoding) *device {
 	d := &device{t: st.t, enc: enc, frames: make(chan schema.ServerFrame, 4096), ended: make(chan struct{})}
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := st.ln.dial(ctx, network, addr)
-		d.raw = c
-		return c, err
+		if err != nil {
+			return nil, err
+		}
+		d.raw = &muffled{Conn: c, d: d, done: make(chan struct{})}
+		return d.raw, nil
 	}
 	transport := &http.Transport{DialContext: dial}
 	ws, _, err := websocket.Dial(context.Background(), "ws://gateway"+Path, &websocket.DialOptions{
 		HTTPClient: &http.Client{Transport: transport}, Subprotocols: []string{enc.Subprotocol()},
+		OnPingReceived: func(context.Context, []byte) bool { return !d.silent.Load() },
 	})
 	require.NoError(st.t, err)
 	ws.SetReadLimit(1 << 22)

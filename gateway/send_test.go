@@ -1,0 +1,117 @@
+package gateway
+
+import (
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+func (b *fakeBus) backend(f func(subject string, up schema.Up) (*nats.Msg, error)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.onSend = func(subject string, data []byte) (*nats.Msg, error) {
+		var up schema.Up
+		if err := json.Unmarshal(data, &up); err != nil {
+			return nil, err
+		}
+		return f(subject, up)
+	}
+}
+
+func TestSend(t *testing.T) {
+	perform(t, nil, func(t *testing.T, st *stage) {
+		d := st.hello("a.b", "d1")
+		send := func(id string) {
+			d.send(schema.ClientFrame{Type: schema.TypeSend, ID: id, Payload: []byte(`{"text":"hi"}`)})
+		}
+		send("1")
+		f := d.next(schema.TypeError)
+		require.Equal(t, schema.FrameNoBackend, f.Code)
+		require.Equal(t, "1", f.ID)
+		require.True(t, f.Retryable)
+
+		var got schema.Up
+		var subject string
+		st.backend(func(s string, up schema.Up) (*nats.Msg, error) {
+			subject, got = s, up
+			return &nats.Msg{Data: []byte(`{"ok":true}`)}, nil
+		})
+		send("2")
+		f = d.next(schema.TypeSent)
+		require.Equal(t, "2", f.ID)
+		require.JSONEq(t, `{"ok":true}`, string(f.Reply))
+		me := st.me()
+		require.Equal(t, schema.Up{ID: "2", UID: "a.b", Node: me.Node, Boot: me.Boot, Session: d.session, Device: "d1", Flag: "app", Payload: []byte(`{"text":"hi"}`)}, got)
+		require.Equal(t, st.g.config.Prefix.Up("a.b"), subject)
+
+		for name, c := range map[string]struct {
+			msg  *nats.Msg
+			err  error
+			want schema.FrameCode
+			text string
+		}{
+			"micro error": {msg: &nats.Msg{Header: nats.Header{micro.ErrorHeader: {"bob is busy"}, micro.ErrorCodeHeader: {"409"}}}, want: schema.FrameBackendError, text: "bob is busy"},
+			"no JSON":     {msg: &nats.Msg{Data: []byte("ok")}, want: schema.FrameBackendError, text: "backend's answer is no JSON value"},
+			"too large":   {err: nats.ErrMaxPayload, want: schema.FrameTooLarge, text: "payload is too large for the backend"},
+			"no NATS":     {err: nats.ErrConnectionReconnecting, want: schema.FrameUnavailable, text: "backend cannot be reached"},
+			"no answer":   {want: schema.FrameTimeout, text: "backend did not answer in time"},
+		} {
+			st.backend(func(string, schema.Up) (*nats.Msg, error) { return c.msg, c.err })
+			send(name)
+			f = d.next(schema.TypeError)
+			require.Equal(t, c.want, f.Code)
+			require.Equal(t, c.text, f.Message)
+		}
+		st.backend(func(string, schema.Up) (*nats.Msg, error) { return &nats.Msg{}, nil })
+		send("empty")
+		require.Empty(t, d.next(schema.TypeSent).Reply)
+	})
+}
+
+func TestSendsInFlight(t *testing.T) {
+	perform(t, func(c *Config) { c.Limits.SendsInFlight = 2 }, func(t *testing.T, st *stage) {
+		d := st.hello("alice", "d1")
+		release := make(chan struct{})
+		st.backend(func(string, schema.Up) (*nats.Msg, error) {
+			<-release
+			return &nats.Msg{}, nil
+		})
+		for _, id := range []string{"1", "2", "3"} {
+			d.send(schema.ClientFrame{Type: schema.TypeSend, ID: id, Payload: []byte("1")})
+		}
+		f := d.next(schema.TypeError)
+		require.Equal(t, schema.FrameInFlight, f.Code)
+		require.Equal(t, "3", f.ID)
+		d.send(schema.ClientFrame{Type: schema.TypePing, ID: "p"})
+		d.next(schema.TypePong)
+		close(release)
+		d.next(schema.TypeSent)
+		d.next(schema.TypeSent)
+		synctest.Wait()
+		d.send(schema.ClientFrame{Type: schema.TypeSend, ID: "4", Payload: []byte("1")})
+		d.next(schema.TypeSent)
+	})
+}
+
+// TestLeavesWhileSending ends a session whose send has no answer yet: nothing of it is left.
+func TestLeavesWhileSending(t *testing.T) {
+	perform(t, nil, func(t *testing.T, st *stage) {
+		d := st.hello("alice", "d1")
+		st.backend(func(string, schema.Up) (*nats.Msg, error) { return nil, nil })
+		d.send(schema.ClientFrame{Type: schema.TypeSend, Payload: []byte("1")})
+		start := time.Now()
+		d.ws.CloseNow()
+		synctest.Wait()
+		st.g.door.mu.Lock()
+		defer st.g.door.mu.Unlock()
+		require.Empty(t, st.g.door.all)
+		require.Zero(t, time.Since(start))
+	})
+}
