@@ -1,0 +1,137 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rollcall-mesh/rollcall/delivery"
+	"github.com/rollcall-mesh/rollcall/deploy"
+	ws "github.com/rollcall-mesh/rollcall/gateway/client"
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// clients keeps WebSocket clients connected that say nothing. args: the gateway's URL, how many.
+func clients(ctx context.Context, args []string) error {
+	count, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	const together = 64 // that are on their way in at a time
+	turns := make(chan struct{}, together)
+	in := make(chan error, count)
+	for i := range count {
+		turns <- struct{}{}
+		c, err := ws.New(ws.Config{URL: args[0], Token: token(name("idle", i)), Device: "d"})
+		if err != nil {
+			return err
+		}
+		running.Go(func() { c.Run(ctx) })
+		running.Go(func() { in <- c.Ready(ctx); <-turns })
+	}
+	for range count {
+		if err := <-in; err != nil {
+			return err
+		}
+	}
+	ready(args[0])
+	<-ctx.Done()
+	return nil
+}
+
+func token(uid schema.UID) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return string(uid), nil }
+}
+
+// startGateway starts the product's gateway and gives its WebSocket URL.
+func (s *stage) startGateway(b *testing.B) (*child, string) {
+	b.Helper()
+	address := freeAddress(b)
+	g := spawn(b, "rollcall", "gateway", "--nats", url(s.nats.address, deploy.Gateway), "--node", "gw", "--listen", address, "--auth", "insecure", "--log-level", "warn")
+	return g, "ws://" + address + "/ws"
+}
+
+// BenchmarkSockets measures a gateway's memory and a push's way to a client.
+func BenchmarkSockets(b *testing.B) {
+	s := newStage(b)
+	g, url := s.startGateway(b)
+	b.Run("push", func(b *testing.B) { s.pushOne(b, url) })
+	b.Run("idle", func(b *testing.B) { s.idle(b, g, url) })
+}
+
+// pushOne measures how long a push takes from the call to the client, one at a time.
+func (s *stage) pushOne(b *testing.B, url string) {
+	const uid, count = schema.UID("solo"), 2000
+	got := make(chan struct{}, 1)
+	c, err := ws.New(ws.Config{URL: url, Token: token(uid), Device: "d", OnMessage: func(ws.Message) { got <- struct{}{} }})
+	require.NoError(b, err)
+	background(b, c.Run)
+	require.NoError(b, c.Ready(b.Context()))
+	nc := connect(b, s.nats.address, deploy.Delivery)
+	d, err := delivery.New(nc)
+	require.NoError(b, err)
+	b.Cleanup(d.Close)
+	payload := json.RawMessage(`{"text":"hello there"}`)
+	push := func(n int) error {
+		for range n {
+			pushed, err := d.Push(context.Background(), delivery.Message{Payload: payload}, []schema.UID{uid})
+			if err != nil || !pushed.Users[0].Reached {
+				return fmt.Errorf("not reached: %+v %w", pushed, err)
+			}
+			<-got
+		}
+		return nil
+	}
+	until(b, "the client is reached", func() bool { return push(1) == nil })
+	raw := s.bare(sizeOf(b, nc, push))
+	var ours, bare []time.Duration
+	for b.Loop() {
+		for range count {
+			ours, bare = append(ours, timed(b, push)), append(bare, timed(b, raw))
+		}
+	}
+	us, raws := median(ours), median(bare)
+	r := row{name: "push to one WebSocket client, one at a time", cost: fmt.Sprintf("p50 %.0f us, p99 %.0f us", micros(us), micros(ours[len(ours)*99/100])),
+		raw: fmt.Sprintf("p50 %.0f us, p99 %.0f us", micros(raws), micros(bare[len(bare)*99/100]))}
+	r.judge(micros(us), 1.5*micros(raws)+100, "us")
+	results.add(r)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(micros(us), "us-p50")
+	b.ReportMetric(micros(raws), "us-p50/raw")
+}
+
+func timed(b *testing.B, a act) time.Duration {
+	start := time.Now()
+	require.NoError(b, a(1))
+	return time.Since(start)
+}
+
+// median sorts d.
+func median(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)/2]
+}
+
+// idle measures what a connection takes that does nothing.
+func (s *stage) idle(b *testing.B, g *child, url string) {
+	const count = 5000
+	before := g.rss(b)
+	for b.Loop() {
+		spawn(b, "clients", url, strconv.Itoa(count))
+	}
+	each := float64(g.rss(b)-before) / count
+	results.add(row{name: fmt.Sprintf("%d idle connections", count), cost: fmt.Sprintf("%.1f KiB RSS of the gateway each", each/1024)})
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(each, "B-rss/connection")
+}
