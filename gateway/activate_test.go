@@ -174,11 +174,11 @@ func TestFenceOvertaken(t *testing.T) {
 	perform(t, nil, func(t *testing.T, st *stage) {
 		seen := st.registers(func() { st.Saw(slotOf("alice"), 101) }, func() {})
 		st.begin("alice")
-		time.Sleep(time.Second)
+		pass(time.Second)
 		require.Zero(t, len(st.g.slots[slotOf("alice")].snapshot()))
 		require.Greater(t, len(*seen), 2, "registers go on at the owner that is known")
 		st.move()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		require.Len(t, st.g.slots[slotOf("alice")].snapshot(), 1)
 	})
 }
@@ -253,7 +253,7 @@ func TestConflicts(t *testing.T) {
 			num: schema.EndAnswered, 1: schema.EndAnswered, 2: schema.EndAnswered, 3: schema.EndGone, 4: schema.EndForced,
 		}, how)
 		require.Equal(t, 1, st.g.life.Load().chases.len(), "the silent one is still kicked")
-		time.Sleep(silentFor + 5*time.Second)
+		pass(silentFor + 5*time.Second)
 		require.Equal(t, 1, chased)
 		require.Zero(t, st.g.life.Load().chases.len())
 	})
@@ -419,10 +419,10 @@ func TestNoMesh(t *testing.T) {
 			m.onUnregister = func(schema.Target, []schema.Leave) ([]schema.Code, error) { return nil, client.ErrTimeout }
 		})
 		st.hello("alice", "d1").ws.CloseNow()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		turned(t, st.begin("bob"))
 		st.with(func(m *fakeMesh) { m.onUnregister = nil })
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		st.hello("bob", "d1")
 	})
 }

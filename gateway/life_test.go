@@ -29,7 +29,7 @@ func TestNewLife(t *testing.T) {
 		d.send(schema.ClientFrame{Type: schema.TypePing})
 		d.next(schema.TypePong)
 		require.Equal(t, schema.PushUnknown, old.push(oldLife, 99, &message{push: &schema.PushFrame{}}, nil))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 
 		st.with(func(m *fakeMesh) { m.synced, m.leaves = nil, nil })
 		st.holder.begin()
@@ -50,7 +50,7 @@ func TestNewLife(t *testing.T) {
 		require.Equal(t, schema.PushWritten, st.push(d, "alice", "m", false))
 		d.next(schema.TypeRecv)
 		d.ws.CloseNow()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		st.with(func(m *fakeMesh) {
 			require.Len(t, m.leaves, 1)
 			require.Equal(t, schema.OwnerSeq(2), m.leaves[0].Seq)
@@ -86,7 +86,7 @@ func TestLifeEndsWhileLoggingIn(t *testing.T) {
 func TestNoLifeForLong(t *testing.T) {
 	perform(t, nil, func(t *testing.T, st *stage) {
 		d := st.hello("alice", "d1")
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		start := time.Now()
 		st.holder.end(lease.ErrLost)
 		require.Equal(t, schema.CloseMeshLost, d.code())
@@ -115,7 +115,7 @@ func TestDrain(t *testing.T) {
 		}
 		start := time.Now()
 		st.stop()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		require.ErrorContains(t, st.g.Ready(), "draining")
 		require.Equal(t, schema.StateLeaving, st.g.describe().State)
 		status, retry, _, _ := st.handshake(nil)

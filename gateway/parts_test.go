@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -190,7 +191,8 @@ func TestLanes(t *testing.T) {
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		var batches [][]int
-		fail := true
+		var fail atomic.Bool
+		fail.Store(true)
 		l := &lanes[string, int]{
 			most: 3, first: time.Second, last: 4 * time.Second,
 			spawn: func(f func(context.Context)) bool { wg.Go(func() { f(ctx) }); return true },
@@ -199,7 +201,7 @@ func TestLanes(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				batches = append(batches, batch)
-				if fail {
+				if fail.Load() {
 					return batch
 				}
 				return nil
@@ -211,16 +213,16 @@ func TestLanes(t *testing.T) {
 			l.add("a", n)
 		}
 		require.Equal(t, 5, l.len())
-		time.Sleep(1050 * time.Millisecond)
-		fail = false
-		time.Sleep(time.Minute)
+		pass(1050 * time.Millisecond)
+		fail.Store(false)
+		pass(time.Minute)
 		require.Zero(t, l.len())
 		require.Equal(t, [][]int{{1}, {1, 2, 3}, {4, 5}}, batches)
 		require.Empty(t, l.waiting)
 
-		fail = true
+		fail.Store(true)
 		l.add("b", 1)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		require.Equal(t, 1, l.len())
 		cancel()
 		wg.Wait()

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,7 +30,7 @@ func TestTouches(t *testing.T) {
 				return nil, nil
 			}
 		})
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		n := len(at)
 		require.InDelta(t, 120, n, 5, "the client answers a ping each 30 s, and each of them is told once")
 		_, num, _ := d.session.Parse()
@@ -39,7 +40,7 @@ func TestTouches(t *testing.T) {
 		for range 50 {
 			d.send(schema.ClientFrame{Type: schema.TypePing})
 			d.next(schema.TypePong)
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		require.InDelta(t, n+6, len(at), 1, "many signs of life are one touch a flush")
 	})
@@ -53,7 +54,7 @@ func TestTouchNotAnswered(t *testing.T) {
 		})
 		start := time.Now()
 		d := st.hello("alice", "d1")
-		time.Sleep(80 * time.Second)
+		pass(80 * time.Second)
 		require.Greater(t, st.g.oldestDirty(), 60*time.Second)
 		require.Equal(t, schema.CloseMeshLost, d.code())
 		require.InDelta(t, 90, time.Since(start).Seconds(), 10.1)
@@ -64,21 +65,22 @@ func TestTouchNotAnswered(t *testing.T) {
 // TestTouchAnsweredAgain is the same, but for an answer shortly before.
 func TestTouchAnsweredAgain(t *testing.T) {
 	perform(t, nil, func(t *testing.T, st *stage) {
-		deaf := true
+		var deaf atomic.Bool
+		deaf.Store(true)
 		st.with(func(m *fakeMesh) {
 			m.onTouch = func([]schema.Touched) ([]schema.TouchException, error) {
-				if deaf {
+				if deaf.Load() {
 					return nil, client.ErrTimeout
 				}
 				return nil, nil
 			}
 		})
 		d := st.hello("alice", "d1")
-		time.Sleep(75 * time.Second)
-		deaf = false
-		time.Sleep(11 * time.Second)
-		deaf = true
-		time.Sleep(75 * time.Second)
+		pass(75 * time.Second)
+		deaf.Store(false)
+		pass(11 * time.Second)
+		deaf.Store(true)
+		pass(75 * time.Second)
 		d.send(schema.ClientFrame{Type: schema.TypePing})
 		d.next(schema.TypePong)
 	})
@@ -107,7 +109,7 @@ func TestTouchExceptions(t *testing.T) {
 			}
 		})
 		require.Equal(t, schema.CloseReplaced, b.code())
-		time.Sleep(15 * time.Second)
+		pass(15 * time.Second)
 		st.with(func(m *fakeMesh) {
 			require.Len(t, m.synced, 1)
 			r := m.synced[0]
@@ -246,7 +248,7 @@ func TestSyncAgain(t *testing.T) {
 		})
 		st.move()
 		require.Equal(t, schema.CloseKicked, c.code())
-		time.Sleep(time.Second)
+		pass(time.Second)
 		require.Equal(t, seqs(told[0]), seqs(told[1]), "the same message")
 		require.Len(t, told, 3)
 		require.Len(t, told[2], 1)
@@ -292,7 +294,7 @@ func TestUnregisterAgain(t *testing.T) {
 					}
 				})
 				st.hello("alice", "d1").ws.CloseNow()
-				time.Sleep(5 * time.Second)
+				pass(5 * time.Second)
 				require.Equal(t, first.seqs, sent)
 				require.Equal(t, sent[len(sent)-1], st.g.settled(st.me()))
 			})
@@ -315,10 +317,10 @@ func TestUnregisterSettles(t *testing.T) {
 	perform(t, nil, func(t *testing.T, st *stage) {
 		to := deaf(st)
 		st.hello("alice", "d1").ws.CloseNow()
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		require.Equal(t, schema.OwnerSeq(0), st.g.settled(st.me())-1, "only the register is closed")
 		st.move()
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		require.Zero(t, st.g.life.Load().leaves.len())
 		require.Equal(t, schema.OwnerSeq(2), st.g.settled(st.me()))
 		for _, one := range *to {
@@ -328,9 +330,9 @@ func TestUnregisterSettles(t *testing.T) {
 	perform(t, nil, func(t *testing.T, st *stage) {
 		deaf(st)
 		st.hello("alice", "d1").ws.CloseNow()
-		time.Sleep(89 * time.Second)
+		pass(89 * time.Second)
 		require.Equal(t, 1, st.g.life.Load().leaves.len())
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		require.Zero(t, st.g.life.Load().leaves.len())
 		require.Equal(t, 1.0, st.metric("drops_total", string(dropLeave)))
 	})

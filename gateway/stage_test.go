@@ -74,6 +74,12 @@ func perform(t *testing.T, change func(*Config), test func(t *testing.T, st *sta
 	})
 }
 
+// pass lets time pass, and what it brings about.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // me is the process that the gateway is at the moment.
 func (st *stage) me() schema.Process {
 	st.t.Helper()
@@ -93,8 +99,9 @@ type device struct {
 	err    error // why reading ended, after ended
 
 	session schema.SessionID
-	silent  atomic.Bool // it does not answer pings
-	muted   atomic.Bool // it does not read from its socket any more
+	silent  atomic.Bool  // it does not answer pings
+	muted   atomic.Bool  // it does not read from its socket any more
+	reads   atomic.Int32 // that gave something
 }
 
 // muffled is a connection that does not read while its device is muted.
@@ -109,7 +116,9 @@ func (m *muffled) Read(p []byte) (int, error) {
 	if m.d.muted.Load() {
 		<-m.done
 	}
-	return m.Conn.Read(p)
+	n, err := m.Conn.Read(p)
+	m.d.reads.Add(1)
+	return n, err
 }
 
 func (m *muffled) Close() error {
@@ -202,6 +211,7 @@ func (d *device) code() schema.CloseCode {
 	case <-time.After(time.Hour):
 		require.FailNow(d.t, "connection does not end")
 	}
+	synctest.Wait()
 	var closed websocket.CloseError
 	if errors.As(d.err, &closed) {
 		return schema.CloseCode(closed.Code)

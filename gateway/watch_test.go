@@ -19,16 +19,18 @@ func (st *stage) directory(found map[schema.UID]client.Found) *int {
 	lookups := new(int)
 	st.with(func(m *fakeMesh) {
 		m.onLookup = func(uids []schema.UID) []client.Found {
-			*lookups++
 			list := make([]client.Found, len(uids))
-			for i, u := range uids {
-				f, ok := found[u]
-				if !ok {
-					f = client.Found{State: schema.Offline, Stamp: stamp(100, 0)}
+			st.with(func(*fakeMesh) {
+				*lookups++
+				for i, u := range uids {
+					f, ok := found[u]
+					if !ok {
+						f = client.Found{State: schema.Offline, Stamp: stamp(100, 0)}
+					}
+					f.UID = u
+					list[i] = f
 				}
-				f.UID = u
-				list[i] = f
-			}
+			})
 			return list
 		}
 	})
@@ -151,24 +153,26 @@ func TestWatchRebuilt(t *testing.T) {
 		users := d.watch("bob", "dan")
 		require.Equal(t, "unknown", users[0].State)
 		require.Nil(t, users[0].Stamp)
-		time.Sleep(7 * time.Second)
+		pass(7 * time.Second)
 		require.Equal(t, 4, *lookups, "the unknown one is tried again")
-		found["bob"] = client.Found{State: schema.Online, Stamp: stamp(101, 0), Routes: onlineAs("p2").Routes}
+		st.with(func(*fakeMesh) {
+			found["bob"] = client.Found{State: schema.Online, Stamp: stamp(101, 0), Routes: onlineAs("p2").Routes}
+		})
 		data, err := json.Marshal(schema.Event{Type: schema.EventRebuilt, Slot: slotOf("bob"), Stamp: stamp(101, 0)})
 		require.NoError(t, err)
 		st.publish(st.g.config.Prefix.SlotEvent(slotOf("bob")), data)
 		synctest.Wait()
 		require.Equal(t, "online p2", names(d.next(schema.TypePresence).Users[0]))
 		before := *lookups
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		require.Equal(t, before, *lookups)
 
-		found["dan"] = client.Found{State: schema.Unknown, Why: client.WhyUnreachable}
-		time.Sleep(lookAtAll)
+		st.with(func(*fakeMesh) { found["dan"] = client.Found{State: schema.Unknown, Why: client.WhyUnreachable} })
+		pass(lookAtAll)
 		require.Greater(t, *lookups, before, "all are looked up now and then")
 		require.Empty(t, d.frames, "what could not be looked up is as it was known")
-		found["dan"] = client.Found{State: schema.Unknown, Why: client.WhyRebuilding}
-		time.Sleep(2 * lookAgain)
+		st.with(func(*fakeMesh) { found["dan"] = client.Found{State: schema.Unknown, Why: client.WhyRebuilding} })
+		pass(2 * lookAgain)
 		require.Equal(t, "unknown", names(d.next(schema.TypePresence).Users[0]))
 	})
 }
