@@ -1,0 +1,53 @@
+package mesh
+
+import (
+	"encoding/json"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+	"github.com/rollcall-mesh/rollcall/subjects"
+)
+
+// Events are what the authorities have told since Follow.
+type Events struct {
+	m *Mesh
+
+	mu  sync.Mutex
+	all []schema.Event
+}
+
+// Follow listens to the events of all users and slots. then, where given, is called for each.
+func (m *Mesh) Follow(then ...func(schema.Event)) *Events {
+	m.T.Helper()
+	e := &Events{m: m}
+	_, err := m.Outsider.Subscribe(subjects.Prefix("").AllEvents(), func(msg *nats.Msg) {
+		var one schema.Event
+		if err := json.Unmarshal(msg.Data, &one); err != nil {
+			panic(err)
+		}
+		e.mu.Lock()
+		e.all = append(e.all, one)
+		e.mu.Unlock()
+		for _, f := range then {
+			f(one)
+		}
+	})
+	require.NoError(m.T, err)
+	require.NoError(m.T, m.Outsider.Flush())
+	return e
+}
+
+// Of gives the events of a user, in order, as type and reason.
+func (e *Events) Of(uid schema.UID) (told []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, one := range e.all {
+		if one.UID == uid {
+			told = append(told, string(one.Type)+" "+one.Reason.String())
+		}
+	}
+	return told
+}

@@ -1,0 +1,108 @@
+package mesh
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rollcall-mesh/rollcall/authority/lease"
+	"github.com/rollcall-mesh/rollcall/gateway"
+	"github.com/rollcall-mesh/rollcall/integration/bubble"
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// lifeWait bounds how long a process may take to get its lease: it may have to wait for one that
+// held its name.
+const lifeWait = 40 * time.Second
+
+// Gateway is a gateway process with one listener, named ws.
+type Gateway struct {
+	process
+	*gateway.Gateway
+	Control, Push *bubble.Link
+	m             *Mesh
+	door          *bubble.Listener
+
+	mu      sync.Mutex
+	clients []*bubble.Link // whatever was dialled to it
+}
+
+// StartGateway starts one and waits until it takes clients. Who clients are, token tells.
+func (m *Mesh) StartGateway(node schema.NodeID) *Gateway {
+	m.T.Helper()
+	g := &Gateway{m: m, door: bubble.Listen(m.T)}
+	control, controlLink := m.Server.Dial("gateway/" + string(node) + "/control")
+	push, pushLink := m.Server.Dial("gateway/" + string(node) + "/push")
+	g.Control, g.Push = controlLink, pushLink
+	g.process = process{Node: node, links: []*bubble.Link{controlLink, pushLink}}
+	config := gateway.Config{
+		Node: node, Auth: token{},
+		Listeners: []gateway.Listener{{Name: "ws", Listener: g.door}},
+	}
+	if m.options.Gateway != nil {
+		m.options.Gateway(&config)
+	}
+	g.run = m.start([]*nats.Conn{control, push}, func(b *lease.Bucket, v *lease.View) func(context.Context) error {
+		var err error
+		g.Gateway, err = gateway.New(gateway.Conns{Control: control, Push: push}, b, v, config)
+		require.NoError(m.T, err)
+		return g.Gateway.Run
+	})
+	m.Gateways = append(m.Gateways, g)
+	m.Await(lifeWait, "gateway "+string(node)+" is ready", func() bool { return g.Ready() == nil })
+	return g
+}
+
+// dial connects a client's link to the gateway's listener.
+func (g *Gateway) dial(ctx context.Context, link *bubble.Link) (conn, error) {
+	c, err := link.DialTo(g.door)(ctx, "", "")
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.clients = append(g.clients, link)
+	return c, nil
+}
+
+// leaveClients breaks what is connected to the gateway, so that nothing it still does is seen, and
+// lets nobody in any more.
+func (g *Gateway) leaveClients() {
+	g.door.Close()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, l := range g.clients {
+		l.Reset()
+	}
+}
+
+// Kill ends the gateway as SIGKILL does: server and clients see their connections close.
+func (g *Gateway) Kill() {
+	g.leaveClients()
+	g.kill()
+}
+
+// Vanish ends it as a machine that loses its network behind a proxy: its clients see their
+// connections close, the server is told nothing.
+func (g *Gateway) Vanish() {
+	g.leaveClients()
+	g.vanish()
+}
+
+// token authenticates by what the token says: a uid, and after a slash, if any, the generation of
+// the login in one digit, as in "alice/2".
+type token struct{}
+
+func (token) Authenticate(ctx context.Context, c gateway.Credentials) (gateway.Identity, error) {
+	gen := schema.Generation(0)
+	if n := len(c.Token); n > 2 && c.Token[n-2] == '/' {
+		gen = schema.Generation(c.Token[n-1] - '0')
+		c.Token = c.Token[:n-2]
+	}
+	id, err := gateway.Insecure{}.Authenticate(ctx, c)
+	id.Gen = gen
+	return id, err
+}
