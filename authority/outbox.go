@@ -2,7 +2,6 @@ package authority
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"time"
 
@@ -79,11 +78,7 @@ func (w *Worker) publishEvent(e schema.Event) {
 	if e.UID != "" {
 		subject = w.config.Prefix.Event(e.UID)
 	}
-	body, err := json.Marshal(e)
-	if err == nil {
-		err = w.nc.Publish(subject, body)
-	}
-	if err != nil {
+	if err := w.nc.Publish(subject, e.AppendJSON(nil)); err != nil {
 		w.meter.eventsDropped.Inc()
 		w.log.Debug("event not published", "subject", subject, "err", err)
 		return

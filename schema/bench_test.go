@@ -86,3 +86,13 @@ func BenchmarkRow(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkEvent(b *testing.B) {
+	e := schema.Event{Type: schema.EventOnline, Slot: 17, UID: "user-0012345", Stamp: schema.Stamp{Fence: target.Fence, K: 7}, Reason: schema.ReasonConnect, Left: 1, At: "2026-01-02T03:04:05.123456Z",
+		Route: &schema.EventRoute{Node: gateway.Node, Boot: gateway.Boot, Session: schema.NewSessionNum(9, 1).Outside(gateway.Boot), Device: "phone-1", Flag: "app", Level: "master", Order: schema.Order{Fence: target.Fence, N: 9}}}
+	room := make([]byte, 0, 1024)
+	b.ReportAllocs()
+	for b.Loop() {
+		e.AppendJSON(room)
+	}
+}

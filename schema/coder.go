@@ -5,6 +5,8 @@ import (
 	"math"
 	"time"
 	"unicode/utf8"
+
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
 // coder walks the fields of a message, writing them or reading them: one description of a message
@@ -66,7 +68,7 @@ func (c *coder) array(what string, fields func()) {
 // writeArray counts the fields while they are written, and then puts their number in front.
 func (c *coder) writeArray(fields func()) {
 	mark := len(c.out)
-	c.out = append(c.out, codeFixArray)
+	c.out = append(c.out, msgpcode.FixedArrayLow)
 	c.count = 0
 	fields()
 	if c.count > maxFixArray {
@@ -232,7 +234,7 @@ func (c *coder) bytes(what string, v *[]byte) {
 	switch {
 	case !c.next(what):
 	case c.writing:
-		c.out = append(appendLength(c.out, codeBin8, len(*v)), *v...)
+		c.out = append(appendLength(c.out, msgpcode.Bin8, len(*v)), *v...)
 	default:
 		*v = append([]byte(nil), c.readBin(what)...)
 	}

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
 // columns is the column form of many rows: each field of all rows, then the next field of all
@@ -39,7 +41,7 @@ func (c *coder) columns(what string, walk func(*columns)) {
 		col.out = append(c.out, make([]byte, head)...)
 		walk(&col)
 		n := len(col.out) - mark - head
-		from := len(appendLength(col.out[:mark], codeBin8, n))
+		from := len(appendLength(col.out[:mark], msgpcode.Bin8, n))
 		c.out = append(col.out[:from], col.out[mark+head:]...)
 	} else {
 		col.in = string(c.readBin(what))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
 // row has a field of each form that a column can take.
@@ -149,7 +150,7 @@ func TestColumnsWorstAllocation(t *testing.T) {
 	hostile.out = append(hostile.out, make([]byte, 20*n)...) // all empty
 	b := appendUint(appendUint(appendArrayHead(nil, 4), uint64(KindLookupAnswer)), version)
 	b = append(appendArrayHead(b, 4), "\xa0\xa0\x00\xa0"...)
-	b = append(appendLength(b, codeBin8, len(hostile.out)), hostile.out...)
+	b = append(appendLength(b, msgpcode.Bin8, len(hostile.out)), hostile.out...)
 	requireFactor(t, b, ErrMalformed)
 	// Lists that declare as many entries as there are bytes.
 	b = appendUint(appendUint(appendArrayHead(nil, 4), uint64(KindPush)), version)

@@ -26,20 +26,6 @@ type Event struct {
 	At     string      `json:"at,omitempty"` // RFC 3339, for people
 }
 
-// MarshalJSON gives the fields that an event's type has: a slot's has no uid, and nothing left.
-func (e Event) MarshalJSON() ([]byte, error) {
-	if e.Type != EventRebuilt {
-		type fields Event
-		return json.Marshal(fields(e))
-	}
-	return json.Marshal(struct {
-		Type  EventType `json:"type"`
-		Slot  Slot      `json:"slot"`
-		Stamp Stamp     `json:"stamp"`
-		At    string    `json:"at,omitempty"`
-	}{e.Type, e.Slot, e.Stamp, e.At})
-}
-
 // EventRoute is the route that an event is about.
 type EventRoute struct {
 	Node    NodeID    `json:"node"`

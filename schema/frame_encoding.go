@@ -89,7 +89,7 @@ func (e Encoding) WithAck(frame []byte, ack uint64) []byte {
 	if e == Msgpack {
 		out = append(out, frame...)
 		out[0]++ // a frame has fewer than 15 fields: its head is one byte, 0x80 + their number
-		return appendMsgpackUint(appendMsgpackText(out, key), ack)
+		return appendUint(appendText(out, key), ack)
 	}
 	out = append(out, frame[:len(frame)-1]...)
 	out = append(out, `,"`+key+`":`...)

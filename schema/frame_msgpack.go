@@ -39,7 +39,7 @@ func (t *transcoder) value() {
 	case '[':
 		t.items(']', 0x90, 0xdc)
 	case '"':
-		t.out = appendMsgpackText(t.out, t.str())
+		t.out = appendText(t.out, t.str())
 	case 'n':
 		t.at += len("null")
 		t.out = append(t.out, msgpcode.Nil)
@@ -64,7 +64,7 @@ func (t *transcoder) items(end, small, wide byte) {
 			t.at++
 		}
 		if end == '}' {
-			t.out = appendMsgpackText(t.out, t.str())
+			t.out = appendText(t.out, t.str())
 			t.at++ // the colon
 		}
 		t.value()
@@ -105,7 +105,7 @@ func (t *transcoder) number() {
 		return
 	}
 	if u, err := strconv.ParseUint(literal, 10, 64); err == nil {
-		t.out = appendMsgpackUint(t.out, u)
+		t.out = appendUint(t.out, u)
 		return
 	}
 	f, _ := strconv.ParseFloat(literal, 64) // the only error is overflow, to an infinity
@@ -113,38 +113,10 @@ func (t *transcoder) number() {
 	t.out = binary.BigEndian.AppendUint64(append(t.out, msgpcode.Double), math.Float64bits(f))
 }
 
-func appendMsgpackText(dst []byte, s string) []byte {
-	switch n := len(s); {
-	case n < 32:
-		dst = append(dst, msgpcode.FixedStrLow|byte(n))
-	case n <= math.MaxUint8:
-		dst = append(dst, msgpcode.Str8, byte(n))
-	case n <= math.MaxUint16:
-		dst = binary.BigEndian.AppendUint16(append(dst, msgpcode.Str16), uint16(n))
-	default:
-		dst = binary.BigEndian.AppendUint32(append(dst, msgpcode.Str32), uint32(n))
-	}
-	return append(dst, s...)
-}
-
-func appendMsgpackUint(dst []byte, u uint64) []byte {
-	switch {
-	case u <= math.MaxInt8:
-		return append(dst, byte(u))
-	case u <= math.MaxUint8:
-		return append(dst, msgpcode.Uint8, byte(u))
-	case u <= math.MaxUint16:
-		return binary.BigEndian.AppendUint16(append(dst, msgpcode.Uint16), uint16(u))
-	case u <= math.MaxUint32:
-		return binary.BigEndian.AppendUint32(append(dst, msgpcode.Uint32), uint32(u))
-	}
-	return binary.BigEndian.AppendUint64(append(dst, msgpcode.Uint64), u)
-}
-
 func appendMsgpackInt(dst []byte, i int64) []byte {
 	switch {
 	case i >= 0:
-		return appendMsgpackUint(dst, uint64(i))
+		return appendUint(dst, uint64(i))
 	case i >= -32:
 		return append(dst, byte(i))
 	case i >= math.MinInt8:

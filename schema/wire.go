@@ -1,26 +1,18 @@
 package schema
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
+)
 
 // The part of msgpack that messages use: arrays, unsigned numbers, booleans, strings and bins,
 // each written in its shortest form. Reading takes every form that Guard lets through.
 
 const (
-	codeFixArray = 0x90
-	codeFixText  = 0xa0
-	codeFalse    = 0xc2
-	codeTrue     = 0xc3
-	codeBin8     = 0xc4
-	codeUint8    = 0xcc
-	codeUint64   = 0xcf
-	codeInt8     = 0xd0
-	codeInt64    = 0xd3
-	codeText8    = 0xd9
-	codeArray16  = 0xdc
-	codeArray32  = 0xdd
-	maxFixInt    = 0x7f
-	maxFixText   = 31
-	maxFixArray  = 15
+	maxFixInt   = 0x7f
+	maxFixText  = 31
+	maxFixArray = 15
 )
 
 func appendUint(b []byte, v uint64) []byte {
@@ -28,27 +20,27 @@ func appendUint(b []byte, v uint64) []byte {
 	case v <= maxFixInt:
 		return append(b, byte(v))
 	case v <= 0xff:
-		return append(b, codeUint8, byte(v))
+		return append(b, msgpcode.Uint8, byte(v))
 	case v <= 0xffff:
-		return binary.BigEndian.AppendUint16(append(b, codeUint8+1), uint16(v))
+		return binary.BigEndian.AppendUint16(append(b, msgpcode.Uint16), uint16(v))
 	case v <= 0xffffffff:
-		return binary.BigEndian.AppendUint32(append(b, codeUint8+2), uint32(v))
+		return binary.BigEndian.AppendUint32(append(b, msgpcode.Uint32), uint32(v))
 	}
-	return binary.BigEndian.AppendUint64(append(b, codeUint64), v)
+	return binary.BigEndian.AppendUint64(append(b, msgpcode.Uint64), v)
 }
 
 func appendBool(b []byte, v bool) []byte {
 	if v {
-		return append(b, codeTrue)
+		return append(b, msgpcode.True)
 	}
-	return append(b, codeFalse)
+	return append(b, msgpcode.False)
 }
 
 func appendText(b []byte, s string) []byte {
 	if len(s) <= maxFixText {
-		b = append(b, codeFixText|byte(len(s)))
+		b = append(b, msgpcode.FixedStrLow|byte(len(s)))
 	} else {
-		b = appendLength(b, codeText8, len(s))
+		b = appendLength(b, msgpcode.Str8, len(s))
 	}
 	return append(b, s...)
 }
@@ -67,11 +59,11 @@ func appendLength(b []byte, code8 byte, n int) []byte {
 func appendArrayHead(b []byte, n int) []byte {
 	switch {
 	case n <= maxFixArray:
-		return append(b, codeFixArray|byte(n))
+		return append(b, msgpcode.FixedArrayLow|byte(n))
 	case n <= 0xffff:
-		return binary.BigEndian.AppendUint16(append(b, codeArray16), uint16(n))
+		return binary.BigEndian.AppendUint16(append(b, msgpcode.Array16), uint16(n))
 	}
-	return binary.BigEndian.AppendUint32(append(b, codeArray32), uint32(n))
+	return binary.BigEndian.AppendUint32(append(b, msgpcode.Array32), uint32(n))
 }
 
 // take removes n bytes from what is left to be read.
@@ -110,10 +102,10 @@ func (c *coder) readUint(what string) uint64 {
 	switch {
 	case c.err != nil || code <= maxFixInt:
 		return uint64(code)
-	case code >= codeUint8 && code <= codeUint64:
-		return c.big(1 << (code - codeUint8))
-	case code >= codeInt8 && code <= codeInt64:
-		width := 1 << (code - codeInt8)
+	case code >= msgpcode.Uint8 && code <= msgpcode.Uint64:
+		return c.big(1 << (code - msgpcode.Uint8))
+	case code >= msgpcode.Int8 && code <= msgpcode.Int64:
+		width := 1 << (code - msgpcode.Int8)
 		if n := c.big(width); n>>(8*width-1) == 0 {
 			return n
 		}
@@ -124,20 +116,20 @@ func (c *coder) readUint(what string) uint64 {
 
 func (c *coder) readBool(what string) bool {
 	code := c.lead()
-	if code != codeTrue && code != codeFalse {
+	if code != msgpcode.True && code != msgpcode.False {
 		c.wrong(what, code, "a boolean")
 	}
-	return code == codeTrue
+	return code == msgpcode.True
 }
 
 // readText gives the bytes of a string; they belong to the message.
 func (c *coder) readText(what string) []byte {
 	code := c.lead()
 	switch {
-	case code >= codeFixText && code <= codeFixText|maxFixText:
-		return c.take(int(code &^ codeFixText))
-	case code >= codeText8 && code < codeText8+3:
-		return c.take(c.length(1 << (code - codeText8)))
+	case code >= msgpcode.FixedStrLow && code <= msgpcode.FixedStrLow|maxFixText:
+		return c.take(int(code &^ msgpcode.FixedStrLow))
+	case code >= msgpcode.Str8 && code < msgpcode.Str8+3:
+		return c.take(c.length(1 << (code - msgpcode.Str8)))
 	}
 	c.wrong(what, code, "a string")
 	return nil
@@ -146,11 +138,11 @@ func (c *coder) readText(what string) []byte {
 // readBin gives the bytes of a bin; they belong to the message.
 func (c *coder) readBin(what string) []byte {
 	code := c.lead()
-	if code < codeBin8 || code >= codeBin8+3 {
+	if code < msgpcode.Bin8 || code >= msgpcode.Bin8+3 {
 		c.wrong(what, code, "bytes")
 		return nil
 	}
-	return c.take(c.length(1 << (code - codeBin8)))
+	return c.take(c.length(1 << (code - msgpcode.Bin8)))
 }
 
 // readArrayHead gives the number of elements; there are at least as many bytes.
@@ -158,10 +150,10 @@ func (c *coder) readArrayHead(what string) int {
 	code := c.lead()
 	n := 0
 	switch {
-	case code >= codeFixArray && code <= codeFixArray|maxFixArray:
-		n = int(code &^ codeFixArray)
-	case code == codeArray16 || code == codeArray32:
-		n = c.length(2 << (code - codeArray16))
+	case code >= msgpcode.FixedArrayLow && code <= msgpcode.FixedArrayLow|maxFixArray:
+		n = int(code &^ msgpcode.FixedArrayLow)
+	case code == msgpcode.Array16 || code == msgpcode.Array32:
+		n = c.length(2 << (code - msgpcode.Array16))
 	default:
 		c.wrong(what, code, "an array")
 	}
