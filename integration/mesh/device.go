@@ -16,8 +16,6 @@ import (
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
-type conn = net.Conn
-
 // Device is a Go client: it stays connected for as long as close codes let it.
 type Device struct {
 	*client.Client

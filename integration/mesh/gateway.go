@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"context"
+	"net"
 	"sync"
 	"time"
 
@@ -24,10 +25,12 @@ type Gateway struct {
 	*gateway.Gateway
 	Control, Push *bubble.Link
 	m             *Mesh
+	view          *lease.View
 	door          *bubble.Listener
 
 	mu      sync.Mutex
 	clients []*bubble.Link // whatever was dialled to it
+	dead    bool           // nobody comes in any more
 }
 
 // StartGateway starts one and waits until it takes clients. Who clients are, token tells.
@@ -46,6 +49,7 @@ func (m *Mesh) StartGateway(node schema.NodeID) *Gateway {
 		m.options.Gateway(&config)
 	}
 	g.run = m.start([]*nats.Conn{control, push}, func(b *lease.Bucket, v *lease.View) func(context.Context) error {
+		g.view = v
 		var err error
 		g.Gateway, err = gateway.New(gateway.Conns{Control: control, Push: push}, b, v, config)
 		require.NoError(m.T, err)
@@ -57,23 +61,25 @@ func (m *Mesh) StartGateway(node schema.NodeID) *Gateway {
 }
 
 // dial connects a client's link to the gateway's listener.
-func (g *Gateway) dial(ctx context.Context, link *bubble.Link) (conn, error) {
-	c, err := link.DialTo(g.door)(ctx, "", "")
-	if err != nil {
-		return nil, err
-	}
+func (g *Gateway) dial(ctx context.Context, link *bubble.Link) (net.Conn, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.clients = append(g.clients, link)
-	return c, nil
+	if g.dead {
+		return nil, net.ErrClosed
+	}
+	c, err := link.DialTo(g.door)(ctx, "", "")
+	if err == nil {
+		g.clients = append(g.clients, link)
+	}
+	return c, err
 }
 
-// leaveClients breaks what is connected to the gateway, so that nothing it still does is seen, and
-// lets nobody in any more.
-func (g *Gateway) leaveClients() {
-	g.door.Close()
+// abandon breaks what is connected to the gateway, so that nothing it still does is seen, and lets
+// nobody in any more.
+func (g *Gateway) abandon() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.dead = true
 	for _, l := range g.clients {
 		l.Reset()
 	}
@@ -81,15 +87,25 @@ func (g *Gateway) leaveClients() {
 
 // Kill ends the gateway as SIGKILL does: server and clients see their connections close.
 func (g *Gateway) Kill() {
-	g.leaveClients()
+	g.abandon()
 	g.kill()
 }
 
 // Vanish ends it as a machine that loses its network behind a proxy: its clients see their
 // connections close, the server is told nothing.
 func (g *Gateway) Vanish() {
-	g.leaveClients()
+	g.abandon()
 	g.vanish()
+}
+
+// Me names the gateway's present life, by its key; the zero process where it has none.
+func (g *Gateway) Me() schema.Process {
+	for _, p := range g.view.Members(lease.Gateway) {
+		if p.Process.Node == g.Node && p.Alive() {
+			return p.Process
+		}
+	}
+	return schema.Process{}
 }
 
 // token authenticates by what the token says: a uid, and after a slash, if any, the generation of

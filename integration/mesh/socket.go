@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -23,7 +24,7 @@ import (
 type Socket struct {
 	Link *bubble.Link // its network
 	m    *Mesh
-	conn conn
+	conn net.Conn
 	in   *bufio.Reader
 	enc  schema.Encoding
 	quit chan struct{} // closed with the test

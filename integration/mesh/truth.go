@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -133,4 +134,16 @@ func Results(p delivery.PushedUser) []schema.PushResult {
 		list[i] = r.Result
 	}
 	return list
+}
+
+// Describe gives what a look-up says of a user: its sessions, or its state where it has none.
+func Describe(f delivery.Found) string {
+	list := make([]string, 0, len(f.Routes))
+	for _, s := range sessions(f) {
+		list = append(list, string(s))
+	}
+	if len(list) == 0 {
+		return string(f.State)
+	}
+	return strings.Join(list, " ")
 }
