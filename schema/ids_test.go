@@ -267,7 +267,7 @@ func TestConfigDerives(t *testing.T) {
 
 func TestKeyValuesInJSON(t *testing.T) {
 	for want, v := range map[string]any{
-		`{"node":"a-1","boot":"CCCCCCCCCCCCCCCCCCCCCC"}`:                                                     schema.SlotValue{Node: authority.Node, Boot: authority.Boot},
+		`{"node":"a-1","boot":"CCCCCCCCCCCCCCCCCCCCCC"}`:                                                     schema.SlotValue(authority),
 		`{"boot":"CCCCCCCCCCCCCCCCCCCCCC","state":"serving","version":"1","addresses":["a:1"],"c":"NSRV/3"}`: schema.ProcessValue{Boot: authority.Boot, State: schema.StateServing, Version: "1", Addresses: []string{"a:1"}, Conn: "NSRV/3"},
 		`{"boot":"CCCCCCCCCCCCCCCCCCCCCC","state":"leaving","addresses":["a:1"],"sessions":2,"since":17}`:    schema.ProcessValue{Boot: authority.Boot, State: schema.StateLeaving, Addresses: []string{"a:1"}, Sessions: 2, Since: 17},
 	} {
