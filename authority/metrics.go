@@ -13,8 +13,16 @@ type metrics struct {
 	outcomes      *prometheus.CounterVec // of logins, by operation and code
 	events        *prometheus.CounterVec // by type
 	eventsDropped prometheus.Counter
-	moves         *prometheus.CounterVec // of slots, taken or dropped
+	moves         *prometheus.CounterVec // of slots: taken, or why dropped
+	endings       *prometheus.CounterVec // of other processes' leases, by proof or by time
+	corrupt       prometheus.Counter
 }
+
+// How the lease of another process was ended.
+const (
+	endedByProof = "proof"
+	endedByLease = "lease"
+)
 
 func newMetrics(r prometheus.Registerer, w *Worker) *metrics {
 	f := promauto.With(r)
@@ -26,6 +34,8 @@ func newMetrics(r prometheus.Registerer, w *Worker) *metrics {
 		o.Help = help
 		return f.NewCounterVec(o, labels)
 	}
+	corrupt := name("corrupt_fences_total")
+	corrupt.Help = "Requests that named a fence too far above the bucket's to be one."
 	dropped := name("events_dropped_total")
 	dropped.Help = "Events that were not published; their slots' watchers were told to look up again."
 	m := &metrics{
@@ -33,7 +43,9 @@ func newMetrics(r prometheus.Registerer, w *Worker) *metrics {
 		outcomes:      counter("logins_total", "Entries of register and commit, by outcome.", "op", "code"),
 		events:        counter("events_total", "Events published, by type.", "type"),
 		eventsDropped: f.NewCounter(dropped),
-		moves:         counter("slot_moves_total", "Slots taken and dropped.", "what"),
+		moves:         counter("slot_moves_total", "Slots taken, and dropped by cause.", "what"),
+		endings:       counter("leases_ended_total", "Leases of other processes ended, by proof or by time.", "how"),
+		corrupt:       f.NewCounter(corrupt),
 	}
 	gauge := func(s, help string, value func() float64) {
 		f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "rollcall", Subsystem: "authority", Name: s, Help: help}, value)

@@ -11,15 +11,15 @@ import (
 // claims tells whether me may take a slot that nobody has owned for a while: the first of the
 // slot's ranking at once, the one at rank k after k seconds, in case those before it are dead or
 // cannot write. All workers compute the same ranking, so that they rarely meet in a CAS.
-func claims(me schema.NodeID, live []schema.NodeID, s schema.Slot, unowned time.Duration) bool {
+func claims(me schema.NodeID, live []schema.Process, s schema.Slot, unowned time.Duration) bool {
 	return unowned >= time.Duration(rank(me, live, s))*time.Second
 }
 
 // rank is the number of live workers that come before me in a slot's rendezvous ranking.
-func rank(me schema.NodeID, live []schema.NodeID, s schema.Slot) (before int) {
+func rank(me schema.NodeID, live []schema.Process, s schema.Slot) (before int) {
 	mine := weight(me, s)
-	for _, n := range live {
-		if n != me && cmp.Or(cmp.Compare(weight(n, s), mine), cmp.Compare(n, me)) > 0 {
+	for _, p := range live {
+		if n := p.Node; n != me && cmp.Or(cmp.Compare(weight(n, s), mine), cmp.Compare(n, me)) > 0 {
 			before++
 		}
 	}

@@ -9,12 +9,20 @@ import (
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
+func workers(names ...schema.NodeID) (live []schema.Process) {
+	for _, n := range names {
+		live = append(live, schema.Process{Node: n})
+	}
+	return live
+}
+
 func TestRankSpreadsSlotsEvenly(t *testing.T) {
-	live := []schema.NodeID{"a-1", "a-2", "a-3"}
+	live := workers("a-1", "a-2", "a-3")
 	first := map[schema.NodeID]int{}
 	for s := range schema.Slot(schema.Slots) {
 		ranks := map[int]bool{}
-		for _, n := range live {
+		for _, p := range live {
+			n := p.Node
 			r := rank(n, live, s)
 			ranks[r] = true
 			if r == 0 {
@@ -23,15 +31,17 @@ func TestRankSpreadsSlotsEvenly(t *testing.T) {
 		}
 		require.Len(t, ranks, len(live), "slot %d: every worker has a rank of its own", s)
 	}
-	for _, n := range live {
+	for _, p := range live {
+		n := p.Node
 		require.InDelta(t, schema.Slots/3, first[n], 30, "%s is first for %d slots", n, first[n])
 	}
 }
 
 func TestLosingAWorkerMovesOnlyItsSlots(t *testing.T) {
-	all, fewer := []schema.NodeID{"a-1", "a-2", "a-3"}, []schema.NodeID{"a-1", "a-3"}
+	all, fewer := workers("a-1", "a-2", "a-3"), workers("a-1", "a-3")
 	for s := range schema.Slot(schema.Slots) {
-		for _, n := range fewer {
+		for _, p := range fewer {
+			n := p.Node
 			if rank(n, all, s) == 0 {
 				require.Zero(t, rank(n, fewer, s), "slot %d stays with %s", s, n)
 			}
@@ -40,8 +50,9 @@ func TestLosingAWorkerMovesOnlyItsSlots(t *testing.T) {
 }
 
 func TestClaimsWaitsASecondForEachRank(t *testing.T) {
-	live := []schema.NodeID{"a-1", "a-2", "a-3"}
-	for _, n := range live {
+	live := workers("a-1", "a-2", "a-3")
+	for _, p := range live {
+		n := p.Node
 		wait := time.Duration(rank(n, live, 17)) * time.Second
 		require.True(t, claims(n, live, 17, wait))
 		require.False(t, claims(n, live, 17, wait-1))

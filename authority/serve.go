@@ -105,8 +105,12 @@ func (w *Worker) check(t *tenure, target schema.Target, seen schema.Revision) sc
 		w.reread(subjects.SlotKey(target.Slot))
 		known, _ := w.view.Target(target.Slot)
 		known.Slot = target.Slot
+		code := schema.CodeMismatch
+		if known.Fence > target.Fence {
+			code = schema.CodeMoved
+		}
 		return schema.AnswerHead{
-			Code:    schema.CodeMismatch,
+			Code:    code,
 			Target:  schema.Target{Slot: target.Slot, Authority: w.Me()},
 			Seen:    w.view.Highest(target.Slot),
 			Differs: target.Differs(known),
@@ -122,9 +126,7 @@ func (w *Worker) check(t *tenure, target schema.Target, seen schema.Revision) sc
 		return answer
 	}
 	if seen > t.target.Fence {
-		w.view.Saw(target.Slot, seen)
-		w.reread(subjects.SlotKey(target.Slot))
-		answer.Code = schema.CodeRetry
+		return w.overtaken(answer, seen)
 	}
 	return answer
 }

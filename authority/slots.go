@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,21 +23,32 @@ const (
 	claimTimeout = 5 * time.Second
 )
 
+// keeper is what the claim loop remembers from one look at the view to the next.
+type keeper struct {
+	rules   schema.Config
+	unowned map[schema.Slot]time.Time // since when nobody owns it, by our clock
+	live    []schema.Process          // the workers that may hold slots
+	still   time.Time                 // since when these are the same
+}
+
 // keepSlots makes what is held follow the view until ctx ends: it drops what has another owner,
-// takes up what the bucket says is ours, claims what nobody owns, ends the leases of processes
-// that have fallen silent, and does what falls due with time.
+// takes up what the bucket says is ours, claims what nobody owns, evens the shares out, ends the
+// leases of processes that have fallen silent, and does what falls due with time.
 func (w *Worker) keepSlots(ctx context.Context) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	unowned := map[schema.Slot]time.Time{} // since when nobody owns it, by our clock
-	rules := w.view.Config()
+	k := keeper{rules: w.view.Config(), unowned: map[schema.Slot]time.Time{}}
 	for {
-		if now := w.view.Config(); now != rules {
-			rules = now
+		if now := w.view.Config(); now != k.rules {
+			k.rules = now
 			w.configure()
 		}
+		if live := w.liveWorkers(); !slices.Equal(live, k.live) {
+			k.live, k.still = live, time.Now()
+		}
 		w.follow(ctx, time.Now())
-		w.claim(ctx, unowned)
+		w.claim(ctx, &k)
+		w.balance(&k)
 		w.reap(ctx)
 		w.upkeep(ctx)
 		select {
@@ -56,10 +68,15 @@ func (w *Worker) follow(ctx context.Context, now time.Time) {
 		target, owned := w.view.Target(s)
 		held := w.held[s].Load()
 		if held != nil && owned && target != held.target && target.Fence >= held.target.Fence {
-			w.drop(held, target.String())
+			w.drop(held, movedAway)
 			held = nil
 		}
-		if held == nil && owned && target.Authority == w.Me() {
+		seen := w.view.Highest(s)
+		if held != nil && seen > held.target.Fence && owned {
+			w.reclaim(ctx, held, seen)
+			held = nil
+		}
+		if held == nil && owned && target.Authority == w.Me() && target.Fence >= seen {
 			if t := w.take(target, now); t != nil {
 				taken = append(taken, t)
 			}
@@ -70,11 +87,11 @@ func (w *Worker) follow(ctx context.Context, now time.Time) {
 
 // claim writes this process into the keys of slots that nobody owns and that are its turn, side by
 // side, and takes up those that it got.
-func (w *Worker) claim(ctx context.Context, unowned map[schema.Slot]time.Time) {
+func (w *Worker) claim(ctx context.Context, k *keeper) {
 	if !w.holder.Trusted() {
 		return
 	}
-	wanted := w.wanted(unowned, time.Now())
+	wanted := w.wanted(k, time.Now())
 	won := make([]schema.Target, len(wanted))
 	var running sync.WaitGroup
 	free := make(chan struct{}, claimsInFlight)
@@ -89,7 +106,7 @@ func (w *Worker) claim(ctx context.Context, unowned map[schema.Slot]time.Time) {
 	var taken []*tenure
 	for _, target := range won {
 		if target.Fence > 0 {
-			delete(unowned, target.Slot)
+			delete(k.unowned, target.Slot)
 			if t := w.take(target, time.Now()); t != nil {
 				taken = append(taken, t)
 			}
@@ -99,33 +116,33 @@ func (w *Worker) claim(ctx context.Context, unowned map[schema.Slot]time.Time) {
 }
 
 // wanted gives the slots to claim now, and keeps the book of who is unowned since when.
-func (w *Worker) wanted(unowned map[schema.Slot]time.Time, now time.Time) (wanted []schema.Slot) {
+func (w *Worker) wanted(k *keeper, now time.Time) (wanted []schema.Slot) {
 	me := w.Me().Node
-	live := w.liveWorkers()
 	for i := range w.held {
 		s := schema.Slot(i)
 		if _, owned := w.view.Target(s); owned || w.held[s].Load() != nil {
-			delete(unowned, s)
+			delete(k.unowned, s)
 			continue
 		}
-		since, known := unowned[s]
+		since, known := k.unowned[s]
 		if !known {
 			since = now
-			unowned[s] = now
+			k.unowned[s] = now
 		}
-		if claims(me, live, s, now.Sub(since)) {
+		if claims(me, k.live, s, now.Sub(since)) {
 			wanted = append(wanted, s)
 		}
 	}
 	return wanted
 }
 
-func (w *Worker) liveWorkers() (live []schema.NodeID) {
+// liveWorkers gives the workers that may hold slots, by name.
+func (w *Worker) liveWorkers() (live []schema.Process) {
 	span := w.view.Config().Lease()
 	for _, m := range w.view.Members(lease.Authority) {
 		serving := m.Value.State == schema.StateServing || m.Value.State == schema.StateJoining
 		if serving && m.Quiet < span {
-			live = append(live, m.Process.Node)
+			live = append(live, m.Process)
 		}
 	}
 	return live
@@ -156,7 +173,7 @@ func (w *Worker) take(target schema.Target, now time.Time) *tenure {
 		if held.target.Fence >= target.Fence {
 			return nil
 		}
-		w.drop(held, "taken anew")
+		w.drop(held, takenAnew)
 	}
 	t := newTenure(target, directory.New(target.Slot, target.Fence, w.settings()), now, now.Add(w.view.Config().Settle()))
 	w.view.Saw(target.Slot, target.Fence)
@@ -219,21 +236,39 @@ func outstanding(gateways []lease.Member, fence schema.Revision) (out []schema.P
 	return out
 }
 
-// drop ends a tenure: the directory is deleted the moment it is known that it is another's.
+// Why a tenure ended; also the label of the metric.
+const (
+	movedAway  = "moved_away"  // the key names another owner, or another fence
+	handedOver = "handed_over" // this worker has written its successor into the key
+	takenAnew  = "taken_anew"
+	overtaken  = "overtaken" // a higher fence was seen than its own
+	lifeEnded  = "life_ended"
+)
+
+// drop ends a tenure: the directory is deleted the moment it is known that it is another's. Who
+// still asks here is told the new owner for a while.
 func (w *Worker) drop(t *tenure, why string) {
-	w.held[t.target.Slot].CompareAndSwap(t, nil)
-	t.end()
-	if err := t.sub.Unsubscribe(); err != nil {
-		w.log.Debug("unsubscribe failed", "target", t.target.String(), "err", err)
+	if !w.held[t.target.Slot].CompareAndSwap(t, nil) {
+		return // another has
 	}
-	w.meter.moves.WithLabelValues("dropped").Inc()
-	w.log.Info("slot dropped", "target", t.target.String(), "why", why)
+	t.end()
+	w.meter.moves.WithLabelValues(why).Inc()
+	w.log.Debug("slot dropped", "target", t.target.String(), "why", why)
+	w.spawn(func(ctx context.Context) {
+		pause(ctx, tellMoved)
+		if err := t.sub.Unsubscribe(); err != nil {
+			w.log.Debug("unsubscribe failed", "target", t.target.String(), "err", err)
+		}
+	})
 }
+
+// tellMoved is how long a former owner tells who asks it whom to ask instead.
+const tellMoved = 5 * time.Second
 
 func (w *Worker) dropAll() {
 	for i := range w.held {
 		if t := w.held[i].Load(); t != nil {
-			w.drop(t, "life ended")
+			w.drop(t, lifeEnded)
 		}
 	}
 }
@@ -275,8 +310,10 @@ func (w *Worker) reap(ctx context.Context) {
 			var err error
 			switch {
 			case m.Value.State != schema.StateDead && m.Quiet >= span:
-				w.log.Warn("lease ended", "role", role, "process", m.Process.String(), "quiet", m.Quiet)
-				err = w.bucket.Kill(ctx, m)
+				if err = w.bucket.Kill(ctx, m); err == nil {
+					w.log.Warn("lease ended: its key has stood still", "role", role, "process", m.Process.String(), "quiet", m.Quiet)
+					w.meter.endings.WithLabelValues(endedByLease).Inc()
+				}
 			case m.Value.State == schema.StateDead && m.Quiet >= buryAfter:
 				err = w.bucket.Bury(ctx, m)
 			}

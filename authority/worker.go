@@ -57,11 +57,15 @@ type Worker struct {
 
 	held [schema.Slots]atomic.Pointer[tenure] // written by the claim loop only
 
+	leaving atomic.Bool // the process ends: it takes no more slots
+	handing atomic.Bool // slots are on their way to another worker
+	proofs  atomic.Bool // disconnect events are imported
+
 	mu     sync.Mutex
 	me     schema.Process      // of the running life
 	asking map[string]struct{} // keys whose read is on its way
-	reads  *sync.WaitGroup     // of the running life
-	life   context.Context     // of the running life
+	tasks  *sync.WaitGroup     // of the running life
+	life   context.Context     // of the running life; ended under mu, so that no task starts after it
 }
 
 // New makes a worker on a connection; it starts nothing.
@@ -92,29 +96,38 @@ func New(nc *nats.Conn, b *lease.Bucket, v *lease.View, c Config) (*Worker, erro
 }
 
 func (w *Worker) describe() schema.ProcessValue {
-	return schema.ProcessValue{State: schema.StateServing, Version: w.config.Version}
+	v := schema.ProcessValue{State: schema.StateServing, Version: w.config.Version}
+	if w.leaving.Load() {
+		v.State = schema.StateLeaving
+	}
+	return v
 }
 
-// Run serves until ctx ends, one life after another, and gives its slots back. It returns an error
-// only when it can never serve under this name.
+// Run serves until ctx ends, one life after another, and then hands its slots to the other workers.
+// It returns an error only when it can never serve under this name.
 func (w *Worker) Run(ctx context.Context) error {
-	return w.holder.Run(ctx, w.serve)
+	return w.holder.Run(ctx, func(leased context.Context, me schema.Process) error {
+		return w.serve(ctx, leased, me)
+	})
 }
 
-// serve is one life: all that it starts ends with ctx, which ends with the lease.
-func (w *Worker) serve(ctx context.Context, me schema.Process) error {
-	var running sync.WaitGroup
-	defer running.Wait()
-	w.begin(ctx, me, &running)
+// serve is one life. It ends with the lease, or, where until ends first, when its slots are handed
+// over: all that it has started goes on until then.
+func (w *Worker) serve(until, leased context.Context, me schema.Process) error {
+	ctx, end := context.WithCancelCause(context.WithoutCancel(leased))
+	var tasks sync.WaitGroup
+	w.begin(ctx, me, &tasks)
+	defer w.finish(end, &tasks)
 	defer w.dropAll()
 
 	for _, l := range w.loops {
-		running.Go(func() { l.run(ctx) })
+		w.spawn(l.run)
 	}
 	for range len(w.loops) {
-		running.Go(func() { w.asks.run(ctx) })
+		w.spawn(w.asks.run)
 	}
-	running.Go(func() { w.publish(ctx) })
+	w.spawn(w.publish)
+	w.spawn(w.heedDisconnects)
 
 	sub, err := w.nc.ChanSubscribe(w.config.Prefix.AuthorityAll(me), w.asks.queue)
 	if err != nil {
@@ -124,15 +137,35 @@ func (w *Worker) serve(ctx context.Context, me schema.Process) error {
 	cancel := w.view.Subscribe(func(lease.Change) { w.look() })
 	defer cancel()
 	w.log.Info("serving", "node", me.Node, "boot", me.Boot)
-	w.keepSlots(ctx)
+	w.keepSlots(leased)
+	if until.Err() != nil {
+		w.leave(ctx)
+	}
 	return nil
 }
 
-func (w *Worker) begin(ctx context.Context, me schema.Process, running *sync.WaitGroup) {
+func (w *Worker) begin(ctx context.Context, me schema.Process, tasks *sync.WaitGroup) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.me, w.life, w.reads = me, ctx, running
+	w.me, w.life, w.tasks = me, ctx, tasks
 	clear(w.asking)
+}
+
+// finish ends a life and waits for all that it has started.
+func (w *Worker) finish(end context.CancelCauseFunc, tasks *sync.WaitGroup) {
+	w.mu.Lock()
+	end(nil)
+	w.mu.Unlock()
+	tasks.Wait()
+}
+
+// spawn starts f under the running life; it does nothing when that has ended.
+func (w *Worker) spawn(f func(context.Context)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ctx := w.life; ctx != nil && ctx.Err() == nil {
+		w.tasks.Go(func() { f(ctx) })
+	}
 }
 
 // Me names the running life, or the last one.
@@ -165,24 +198,31 @@ func (w *Worker) probe(ctx context.Context) error {
 
 // reread reads a key from the stream's leader, beside the serving loops; one read in flight a key.
 func (w *Worker) reread(key string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, on := w.asking[key]; on || w.life == nil || w.life.Err() != nil {
+	if !w.mark(key, true) {
 		return
 	}
-	w.asking[key] = struct{}{}
-	ctx := w.life
-	w.reads.Go(func() {
+	w.spawn(func(ctx context.Context) {
+		defer w.mark(key, false)
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
 		if err := w.view.Reread(ctx, key); err != nil {
 			w.log.Debug("read of a key failed", "key", key, "err", err)
 		}
 		w.look()
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.asking, key)
 	})
+}
+
+// mark notes that a key's read begins or has ended; false where it was under way already.
+func (w *Worker) mark(key string, begins bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, under := w.asking[key]
+	if begins {
+		w.asking[key] = struct{}{}
+	} else {
+		delete(w.asking, key)
+	}
+	return !under
 }
 
 const readTimeout = 2 * time.Second

@@ -2,6 +2,7 @@ package authority_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -105,4 +106,75 @@ func (g *gateway) login(t *testing.T, uid schema.UID, device schema.DeviceID) sc
 func (g *gateway) state(t *testing.T, uid schema.UID) schema.UserState {
 	t.Helper()
 	return g.Lookup(t.Context(), []schema.UID{uid})[0].State
+}
+
+// disconnectEvents is a server whose account imports the events about ended connections.
+const disconnectEvents = `
+system_account: SYS
+no_auth_user: any
+accounts {
+  SYS { users: [{user: system, password: s}], exports: [{stream: "$SYS.ACCOUNT.ROLLCALL.DISCONNECT", accounts: [ROLLCALL]}] }
+  ROLLCALL {
+    jetstream: enabled
+    imports: [{stream: {account: SYS, subject: "$SYS.ACCOUNT.ROLLCALL.DISCONNECT"}, to: "sys.disconnect"}]
+    users: [{user: any, password: a}]
+  }
+}`
+
+// kill ends a worker as SIGKILL does: its connection closes, and nothing is said any more.
+func (w *worker) kill() {
+	w.nc.Close()
+}
+
+// syncAll tells the slot's owner of one route, as the last chunk.
+func (g *gateway) syncAll(t *testing.T, r schema.Route) {
+	t.Helper()
+	g.seq++
+	r.Seq = g.seq
+	target, err := g.Target(t.Context(), slotOf(r.UID))
+	require.NoError(t, err)
+	_, err = g.Sync(t.Context(), target, g.me, true, []schema.Route{r})
+	require.NoError(t, err)
+}
+
+// answerNewFences does what a gateway with one session does: it tells each slot's new owner what it
+// has there, unasked.
+func (g *gateway) answerNewFences(t *testing.T, r schema.Route) (stop func()) {
+	t.Helper()
+	var mu sync.Mutex
+	told := map[schema.Slot]schema.Target{}
+	p := bubble.Go(t, func(ctx context.Context) error {
+		for ctx.Err() == nil {
+			for s := range schema.Slot(schema.Slots) {
+				target, ok := g.view.Target(s)
+				if !ok || told[s] == target {
+					continue
+				}
+				var routes []schema.Route
+				if s == slotOf(r.UID) {
+					mu.Lock()
+					g.seq++
+					r.Seq = g.seq
+					mu.Unlock()
+					routes = append(routes, r)
+				}
+				if _, err := g.Sync(ctx, target, g.me, true, routes); err == nil {
+					told[s] = target
+				}
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		return nil
+	})
+	return func() { _ = p.Stop() }
+}
+
+func (g *gateway) shares() map[schema.Process]int {
+	shares := map[schema.Process]int{}
+	for s := range schema.Slot(schema.Slots) {
+		if target, ok := g.view.Target(s); ok {
+			shares[target.Authority]++
+		}
+	}
+	return shares
 }

@@ -91,3 +91,87 @@ func TestSlotsOfAStoppedWorkerAreTakenAtOnce(t *testing.T) {
 		})
 	})
 }
+
+// With the server's disconnect events imported, a killed worker is succeeded in a fraction of a
+// second; without them nobody would know before its lease has ended.
+func TestProofOfALostConnectionEndsTheLease(t *testing.T) {
+	bubble.RunWith(t, bubble.Options{Config: disconnectEvents}, func(t *testing.T, s *bubble.Server) {
+		first := startWorker(t, s, "a-1")
+		g := startGateway(t, s, "gw-1")
+		second := startWorker(t, s, "a-2")
+		r := g.login(t, "alice", "phone")
+		time.Sleep(2 * time.Second) // the other listens for the event
+		first.kill()
+		killed := time.Now()
+		bubble.Until(t, time.Second, "the slot is the other's", func() bool {
+			require.NotEqual(t, schema.Offline, g.state(t, "alice"))
+			now, ok := g.view.Target(slotOf("alice"))
+			return ok && now.Authority == second.Me()
+		})
+		require.GreaterOrEqual(t, time.Since(killed), 100*time.Millisecond, "its return is waited for")
+		g.syncAll(t, r)
+		require.Equal(t, schema.Online, g.state(t, "alice"))
+	})
+}
+
+// A worker that redials in time keeps its slots and its directories, though the event has told of
+// its connection's end.
+func TestAWorkerThatReturnsInTimeKeepsItsSlots(t *testing.T) {
+	bubble.RunWith(t, bubble.Options{Config: disconnectEvents}, func(t *testing.T, s *bubble.Server) {
+		first := startWorker(t, s, "a-1")
+		g := startGateway(t, s, "gw-1")
+		startWorker(t, s, "a-2")
+		g.login(t, "alice", "phone")
+		before, _ := g.view.Target(slotOf("alice"))
+		for range 20 {
+			first.link.Reset()
+			time.Sleep(2 * time.Second)
+			after, ok := g.view.Target(slotOf("alice"))
+			require.True(t, ok)
+			require.Equal(t, before, after)
+			require.Equal(t, schema.Online, g.state(t, "alice"))
+		}
+	})
+}
+
+// Shares are evened out once the membership has stood still, and nobody is offline on the way.
+func TestSharesAreEvenedOut(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		first := startWorker(t, s, "a-1")
+		g := startGateway(t, s, "gw-1")
+		r := g.login(t, "alice", "phone")
+		stop := g.answerNewFences(t, r)
+		defer stop()
+		second := startWorker(t, s, "a-2")
+		bubble.Until(t, 30*time.Second, "half the slots moved", func() bool {
+			require.NotEqual(t, schema.Offline, g.state(t, "alice"))
+			return g.shares()[second.Me()] == schema.Slots/2 && g.shares()[first.Me()] == schema.Slots/2
+		})
+		time.Sleep(20 * time.Second)
+		require.Equal(t, schema.Slots/2, g.shares()[second.Me()], "nothing moves any more")
+
+		require.NoError(t, second.run.Stop())
+		require.Equal(t, schema.Slots, g.shares()[first.Me()], "a worker that stops hands all its slots over first")
+		bubble.Until(t, time.Second, "alice is online", func() bool { return g.state(t, "alice") == schema.Online })
+	})
+}
+
+// A gateway that has seen a higher fence than the slot's own: a server has lost the tail of its log.
+// The authority lifts its fence above it, with an empty directory.
+func TestAFenceIsLiftedAboveOneAlreadySeen(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		startWorker(t, s, "a-1")
+		g := startGateway(t, s, "gw-1")
+		r := g.login(t, "alice", "phone")
+		stop := g.answerNewFences(t, r)
+		defer stop()
+		before, _ := g.view.Target(slotOf("alice"))
+		g.view.Saw(before.Slot, before.Fence+5000)
+		bubble.Until(t, 10*time.Second, "the fence is above what was seen", func() bool {
+			require.NotEqual(t, schema.Offline, g.state(t, "alice"))
+			now, ok := g.view.Target(before.Slot)
+			return ok && now.Fence > before.Fence+5000
+		})
+		bubble.Until(t, time.Second, "alice is online", func() bool { return g.state(t, "alice") == schema.Online })
+	})
+}

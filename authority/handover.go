@@ -1,0 +1,155 @@
+package authority
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/rollcall-mesh/rollcall/authority/lease"
+	"github.com/rollcall-mesh/rollcall/schema"
+	"github.com/rollcall-mesh/rollcall/subjects"
+)
+
+const (
+	// leaveWithin bounds the handing over of all slots when the process ends.
+	leaveWithin = 10 * time.Second
+	// readyWithin is how long the next slots wait for those before them to be ready.
+	readyWithin = time.Second
+	// readyAsk is the time between two questions whether they are.
+	readyAsk = 5 * time.Millisecond
+	// handAgain is the wait after a round in which no slot could be handed over.
+	handAgain = 100 * time.Millisecond
+)
+
+// balance hands slots to workers that have fewer, once the membership has stood still and nobody is
+// unowned.
+func (w *Worker) balance(k *keeper) {
+	settled := time.Since(k.still) >= k.rules.Settle() && len(k.unowned) == 0
+	if !settled || len(k.live) < 2 || !w.holder.Trusted() || w.handing.Load() {
+		return
+	}
+	moves := evenOut(w.Me(), k.live, w.shares(), w.mine())
+	if len(moves) == 0 {
+		return
+	}
+	w.handing.Store(true)
+	w.spawn(func(ctx context.Context) {
+		defer w.look()
+		defer w.handing.Store(false)
+		w.handOver(ctx, moves)
+	})
+}
+
+// leave hands all slots to the other workers, a bounded number at a time, and serves on meanwhile.
+// Without others, or without a proven lease, there is nothing to hand over: the slots end with the
+// lease, which is resigned.
+func (w *Worker) leave(ctx context.Context) {
+	w.leaving.Store(true)
+	w.holder.RenewNow() // nobody hands us a slot any more
+	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
+	defer cancel()
+	for ctx.Err() == nil && w.holder.Trusted() {
+		w.follow(ctx, time.Now()) // what was handed to us at the last moment
+		others := slices.DeleteFunc(w.liveWorkers(), func(p schema.Process) bool { return p == w.Me() })
+		moves := handAll(others, w.shares(), w.mine())
+		if len(moves) == 0 {
+			return
+		}
+		moved := 0
+		for some := range slices.Chunk(moves, inFlight) {
+			moved += w.handOver(ctx, some)
+		}
+		if moved == 0 && !pause(ctx, handAgain) {
+			return
+		}
+	}
+}
+
+// handOver writes the successors into the keys of slots, and waits until they answer for them. It
+// returns how many it could hand over.
+func (w *Worker) handOver(ctx context.Context, moves []move) int {
+	var mu sync.Mutex
+	var moved []schema.Target
+	var running sync.WaitGroup
+	for _, m := range moves {
+		running.Go(func() {
+			fence, err := w.bucket.Claim(ctx, m.target.Slot, m.target.Fence, m.to)
+			if err != nil {
+				if errors.Is(err, lease.ErrConflict) {
+					w.reread(subjects.SlotKey(m.target.Slot))
+				}
+				w.log.Info("slot not handed over", "target", m.target.String(), "to", m.to.String(), "err", err)
+				return
+			}
+			w.view.Saw(m.target.Slot, fence)
+			if t := w.held[m.target.Slot].Load(); t != nil && t.target == m.target {
+				w.drop(t, handedOver)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			moved = append(moved, schema.Target{Slot: m.target.Slot, Fence: fence, Authority: m.to})
+		})
+	}
+	running.Wait()
+	w.awaitReady(ctx, moved)
+	return len(moved)
+}
+
+// awaitReady waits until the successors know all of the slots' routes, a second at the most.
+func (w *Worker) awaitReady(ctx context.Context, moved []schema.Target) {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	byOwner := map[schema.Process][]schema.LookupGroup{}
+	for _, t := range moved {
+		byOwner[t.Authority] = append(byOwner[t.Authority], schema.LookupGroup{Target: t, Seen: t.Fence})
+	}
+	for owner, groups := range byOwner {
+		for !w.ready(ctx, owner, groups) {
+			if !pause(ctx, readyAsk) {
+				return
+			}
+		}
+	}
+}
+
+// ready asks a successor by a look-up of nobody: a slot that is ready would know of everybody.
+func (w *Worker) ready(ctx context.Context, owner schema.Process, groups []schema.LookupGroup) bool {
+	data, err := schema.Marshal(&schema.Lookup{Groups: groups})
+	if err != nil {
+		return true // a bug; it must not hold up the others
+	}
+	var m *nats.Msg
+	if m, err = w.nc.RequestWithContext(ctx, w.config.Prefix.Authority(owner, subjects.Lookup), data); err != nil {
+		return false
+	}
+	var answer schema.LookupAnswer
+	if schema.Unmarshal(m.Data, &answer) != nil || len(answer.Groups) != len(groups) {
+		return false
+	}
+	return !slices.ContainsFunc(answer.Groups, func(g schema.GroupAnswer) bool { return g.Code != schema.CodeOK || g.Rebuilding })
+}
+
+// shares counts the slots of each worker, as far as heard.
+func (w *Worker) shares() map[schema.Process]int {
+	shares := map[schema.Process]int{}
+	for s := range schema.Slot(schema.Slots) {
+		if t, ok := w.view.Target(s); ok {
+			shares[t.Authority]++
+		}
+	}
+	return shares
+}
+
+// mine gives the slots that are held here.
+func (w *Worker) mine() (mine []schema.Target) {
+	for i := range w.held {
+		if t := w.held[i].Load(); t != nil {
+			mine = append(mine, t.target)
+		}
+	}
+	return mine
+}

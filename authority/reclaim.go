@@ -1,0 +1,76 @@
+package authority
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+	"github.com/rollcall-mesh/rollcall/subjects"
+)
+
+// Fences grow, even when a server loses what it had not yet synced to disk and hands out old
+// revisions again. Whoever asks names the highest fence it has seen of the slot; an authority told
+// of one above its own either was deposed without having heard of it, or holds a fence that was
+// handed out a second time, and must lift it.
+
+// mostRewrites bounds the writes that lift one slot's fence. A larger gap in a bucket that is not
+// young is no lost tail of a log, but a corrupt number.
+const mostRewrites = 100_000
+
+// overtaken answers a request that has seen a higher fence than the one held here.
+func (w *Worker) overtaken(answer schema.AnswerHead, seen schema.Revision) schema.AnswerHead {
+	slot := answer.Target.Slot
+	if seen-answer.Target.Fence > mostRewrites && !w.view.Young() {
+		w.meter.corrupt.Inc()
+		w.log.Error("a request names a fence that cannot be one", "slot", slot, "seen", seen, "own", answer.Target.Fence)
+		answer.Code = schema.CodeBad
+		answer.Why = fmt.Sprintf("seen %d is more than %d above the fence %d of slot %d", seen, mostRewrites, answer.Target.Fence, slot)
+		return answer
+	}
+	w.view.Saw(slot, seen)
+	w.reread(subjects.SlotKey(slot))
+	answer.Code = schema.CodeRetry
+	return answer
+}
+
+// reclaim gives up a tenure whose fence was overtaken, and, where the key still names it, writes the
+// key again until its revision is above all that was seen. The next look at the view takes it up,
+// with an empty directory.
+func (w *Worker) reclaim(ctx context.Context, t *tenure, seen schema.Revision) {
+	slot := t.target.Slot
+	w.drop(t, overtaken)
+	if err := w.view.Reread(ctx, subjects.SlotKey(slot)); err != nil {
+		w.log.Warn("slot not reclaimed", "slot", slot, "err", err)
+		return
+	}
+	fence, owner := w.view.Key(slot)
+	if owner != w.Me() {
+		return
+	}
+	if seen > fence && seen-fence > mostRewrites {
+		w.jump(ctx, seen)
+		return
+	}
+	for fence <= seen {
+		next, err := w.bucket.Claim(ctx, slot, fence, owner)
+		if err != nil {
+			w.log.Warn("slot not reclaimed", "slot", slot, "fence", fence, "seen", seen, "err", err)
+			return
+		}
+		fence = next
+	}
+	w.log.Warn("fence lifted above one already seen: a NATS server has lost writes", "slot", slot, "fence", fence, "seen", seen)
+}
+
+// jump moves the bucket's revisions above all that was seen, in one step. It empties the bucket,
+// and so is for a young one only, which holds nothing that is not written anew.
+func (w *Worker) jump(ctx context.Context, seen schema.Revision) {
+	if !w.view.Young() {
+		return
+	}
+	if err := w.bucket.Jump(ctx, seen+1); err != nil {
+		w.log.Warn("revisions not moved", "above", seen, "err", err)
+		return
+	}
+	w.log.Warn("revisions of the young bucket moved above those of the one before", "above", seen)
+}
