@@ -221,6 +221,18 @@ func TestUnmarshalSharesNothing(t *testing.T) {
 	}
 }
 
+// More losers than a message has room for are left out: their next touch tells them.
+func TestMarshalCutsLosers(t *testing.T) {
+	m := &schema.SyncAnswer{Losers: make([]schema.Loser, schema.MaxLosers+1)}
+	for i := range m.Losers {
+		m.Losers[i].UID = "a"
+	}
+	var got schema.SyncAnswer
+	require.NoError(t, schema.Unmarshal(marshal(t, m), &got))
+	require.Equal(t, m.Losers[:schema.MaxLosers], got.Losers)
+	require.Len(t, m.Losers, schema.MaxLosers+1)
+}
+
 func TestMarshalRefuses(t *testing.T) {
 	many := make([]schema.Leave, schema.MaxEntries+1)
 	for name, m := range map[string]schema.Message{

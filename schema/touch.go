@@ -159,8 +159,9 @@ func (m *SyncAnswer) fields(c *coder) {
 		col.codes(len(*v), func(i int) *Code { return &(*v)[i].Code })
 		numbers(col, len(*v), func(i int) *CloseCode { return &(*v)[i].Close })
 	})
+	losers := m.Losers[:min(len(m.Losers), MaxLosers)]
 	c.columns("losers", func(col *columns) {
-		l := &m.Losers
+		l := &losers
 		rows(col, l, MaxLosers, 5)
 		n := len(*l)
 		col.uids(n, func(i int) *UID { return &(*l)[i].UID })
@@ -168,7 +169,11 @@ func (m *SyncAnswer) fields(c *coder) {
 		col.sessions(n, func(i int) *SessionNum { return &(*l)[i].Session })
 		numbers(col, n, func(i int) *CloseCode { return &(*l)[i].Close })
 	})
+	if !c.writing {
+		m.Losers = losers
+	}
 }
 
-// MaxLosers bounds the losers of one answer. Those beyond it are told by their own next touch.
+// MaxLosers bounds the losers of one answer: those beyond it do not travel, and are told by their
+// own next touch.
 const MaxLosers = 2048
