@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/url"
 	"strings"
 	"time"
@@ -30,17 +29,13 @@ func (d *dialer) once(name string, extra ...nats.Option) (*nats.Conn, error) {
 	return nc, err
 }
 
-// The waits between attempts to reach NATS. After the first connection nats.go dials by itself.
-const (
-	firstRedial = 50 * time.Millisecond
-	minRedial   = 500 * time.Millisecond
-	maxRedial   = time.Second
-	sayAgain    = 10 * time.Second // between two lines that say that it is still not there
-)
+// sayAgain is the time between two lines that say that NATS is still not there.
+const sayAgain = 10 * time.Second
 
-// wait dials until NATS is there or ctx ends, and says what it is waiting for.
-func (d *dialer) wait(ctx context.Context, name string, log *slog.Logger) (*nats.Conn, error) {
-	options := append(roleOptions(log), nats.Name(name))
+// wait dials until NATS is there or ctx ends, and says what it is waiting for. Both it and, after
+// the first connection, nats.go wait by redial between attempts.
+func (d *dialer) wait(ctx context.Context, name string, redial redial, log *slog.Logger) (*nats.Conn, error) {
+	options := append(roleOptions(redial, log), nats.Name(name))
 	var said time.Time
 	for attempt := 0; ; attempt++ {
 		nc, err := d.dial(options)
@@ -63,15 +58,6 @@ func (d *dialer) wait(ctx context.Context, name string, log *slog.Logger) (*nats
 		case <-time.After(redial(attempt)):
 		}
 	}
-}
-
-// redial is the wait before an attempt: short once, since a restarted server is back at once, then
-// spread, so that a whole mesh does not come back in one moment.
-func redial(attempt int) time.Duration {
-	if attempt == 0 {
-		return firstRedial
-	}
-	return minRedial + rand.N(maxRedial-minRedial)
 }
 
 func (d *dialer) dial(options []nats.Option) (*nats.Conn, error) {
@@ -115,8 +101,8 @@ func (d *dialer) where() string {
 	return strings.Join(list, ",")
 }
 
-// roleOptions are those of the connections of a long-running role, DESIGN lease rule 9.
-func roleOptions(log *slog.Logger) []nats.Option {
+// roleOptions are those of the connections of a long-running role.
+func roleOptions(redial redial, log *slog.Logger) []nats.Option {
 	return []nats.Option{
 		nats.ReconnectBufSize(-1), // nothing is written after a reconnect that was meant before it
 		nats.PingInterval(5 * time.Second),

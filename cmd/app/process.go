@@ -117,7 +117,7 @@ func (p *process) connect(ctx context.Context, role deploy.User, n schema.NodeID
 	boot := schema.NewBoot()
 	var list []*nats.Conn
 	for c := range count {
-		nc, err := d.wait(ctx, fmt.Sprintf("%s/%s/%s/%d", role, n, boot, c+1), p.log)
+		nc, err := d.wait(ctx, fmt.Sprintf("%s/%s/%s/%d", role, n, boot, c+1), redialOf(role), p.log)
 		if err != nil {
 			closeAll(list)
 			return nil, err
