@@ -126,7 +126,7 @@ func (w *Worker) explain(data []byte) schema.Message {
 // status reports on all slots held. Each is locked on its own, so that it never stops the others.
 func (w *Worker) status() schema.StatusReport {
 	me := w.Me()
-	report := schema.StatusReport{Process: schema.ProcessName{Node: me.Node, Boot: me.Boot}}
+	report := schema.StatusReport{Process: schema.ProcessName(me)}
 	counts := map[schema.NodeCount]int{}
 	now := time.Now()
 	for i := range w.held {

@@ -32,10 +32,10 @@ type Config struct {
 
 func (c Config) validate() error {
 	if err := c.Node.Check(); err != nil {
-		return fmt.Errorf("Node: %w", err)
+		return fmt.Errorf("config Node: %w", err)
 	}
 	if err := c.Prefix.Check(); err != nil {
-		return fmt.Errorf("Prefix: %w", err)
+		return fmt.Errorf("config Prefix: %w", err)
 	}
 	return nil
 }

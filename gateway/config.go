@@ -125,18 +125,18 @@ func (c *Config) validate() error {
 		return err
 	}
 	if c.Auth == nil {
-		return errors.New("Auth: an authenticator is needed")
+		return errors.New("config Auth: an authenticator is needed")
 	}
 	if len(c.Listeners) == 0 {
-		return errors.New("Listeners: at least one is needed")
+		return errors.New("config Listeners: at least one is needed")
 	}
 	names := make(map[schema.Listener]bool)
 	for _, l := range c.Listeners {
 		if err := l.Name.Check(); err != nil {
-			return fmt.Errorf("Listeners: %w", err)
+			return fmt.Errorf("config Listeners: %w", err)
 		}
 		if names[l.Name] {
-			return fmt.Errorf("Listeners: two are called %q", l.Name)
+			return fmt.Errorf("config Listeners: two are called %q", l.Name)
 		}
 		names[l.Name] = true
 		if _, insecure := c.Auth.(Insecure); insecure && openToOthers(l.Addr()) {
@@ -154,7 +154,7 @@ func (l *Limits) validate() error {
 		"SendsInFlight": l.SendsInFlight, "SendTimeout": int(l.SendTimeout), "Watches": l.Watches, "Leaves": l.Leaves,
 	} {
 		if n < 0 {
-			return fmt.Errorf("Limits.%s is negative", name)
+			return fmt.Errorf("config Limits.%s is negative", name)
 		}
 	}
 	return nil

@@ -59,7 +59,7 @@ func (a CloseAction) String() string {
 	return fmt.Sprintf("action(%d)", uint8(a))
 }
 
-// closes is the table of DESIGN section 11.
+// closes is the table of gateway/PROTOCOL.md.
 var closes = map[CloseCode]struct {
 	meaning string
 	action  CloseAction

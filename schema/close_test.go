@@ -8,7 +8,7 @@ import (
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
-// The table of DESIGN section 11, written out a second time on purpose.
+// The table of gateway/PROTOCOL.md, written out a second time on purpose.
 func TestCloseActions(t *testing.T) {
 	want := map[schema.CloseAction][]schema.CloseCode{
 		schema.ActionReconnect: {1001, 1005, 1006, 1011, 1012, 1013, 3001, 3002, 3004, 3006, 3007},

@@ -12,7 +12,7 @@ import (
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
-// The frames of DESIGN section 11, one of each type, in the order of testdata/frames.golden.
+// The frames of gateway/PROTOCOL.md, one of each type, in the order of testdata/frames.golden.
 var goldenFrames = []schema.Frame{
 	schema.ClientFrame{Type: schema.TypeHello, Token: "t.o.k", Device: "phone-1", Flag: "app", Level: "master",
 		Resume: "AAAAAAAAAAAAAAAAAAAAAA.1z", Client: "name/1.2"},

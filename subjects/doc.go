@@ -8,7 +8,7 @@
 //	   |                                                                     v    |
 //	   +--up.<slot>.<uid token>, auth.connect----------------------- gateway -+---+ slot.<slot>.<fence>.<op>
 //
-// The table of DESIGN section 3, with what builds and what reads each:
+// Every subject of the mesh, with what builds and what reads each:
 //
 //	slot.<slot>.<fence>.<op>           Slot, SlotAll             ParseSlot       gateway, delivery (remove) -> authority
 //	authority.<node>.<boot>.<op>       Authority, AuthorityAll   ParseAuthority  anyone -> authority

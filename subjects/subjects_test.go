@@ -200,7 +200,7 @@ func TestTokenIsOneToOne(t *testing.T) {
 	})
 }
 
-// plainSlot says it in the words of DESIGN.
+// plainSlot says it in the words of the doc.
 func plainSlot(u schema.UID) schema.Slot {
 	token := string(u)
 	if strings.Trim(token, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") != "" {

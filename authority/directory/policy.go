@@ -48,7 +48,7 @@ const (
 // rows are a policy's cells by the level of the login.
 type rows [schema.Master + 1][relations]cell
 
-// policies is DESIGN section 5's table, and the presets beside it. Their reject_new forms differ
+// policies is the README's table, and the presets beside it. Their reject_new forms differ
 // in one thing: what would be kicked stands, and the login is refused. A device that comes back
 // replaces itself under every policy, or its own ghost would lock it out.
 var policies = map[string]rows{

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cells is the table of DESIGN section 5 and of its presets, written down a second time: what a
+// cells is the table of the README and of its presets, written down a second time: what a
 // login of each level does to the same device, another device of the flag, another flag.
 var cells = map[string]map[schema.Level][3]string{
 	"levels":                  {schema.Master: {"replace", "kick", "-"}, schema.Slave: {"replace", "-", "-"}},

@@ -49,7 +49,7 @@ func (c *TokenCmd) Run(s *session) error {
 	return err
 }
 
-// claims are those of DESIGN section 11; what was not given is left out, so that the client's own
+// claims are those of gateway/PROTOCOL.md; what was not given is left out, so that the client's own
 // word holds.
 func (c *TokenCmd) claims(now time.Time) jwt.MapClaims {
 	claims := jwt.MapClaims{"sub": c.UID, "iat": now.Unix(), "exp": now.Add(c.Expires).Unix()}

@@ -22,7 +22,7 @@ type WatchCmd struct {
 // relook is how often a watch looks up again without a cause: core NATS loses in silence.
 const relook = 5 * time.Minute
 
-// watcher is DESIGN section 9's watch: subscribe, look up, apply the events above what the look-up
+// watcher is a watch: subscribe, look up, apply the events above what the look-up
 // was stamped with; look up again where events may have been lost. One goroutine does all.
 type watcher struct {
 	*asker

@@ -279,9 +279,9 @@ func TestConfigNamesTheField(t *testing.T) {
 	token := client.FixedToken("alice")
 	for want, cfg := range map[string]client.Config{
 		"URL":         {URL: "gateway:8080", Token: token},
-		"Token":       {URL: "ws://gateway/ws"},
-		"Device":      {URL: "ws://gateway/ws", Token: token, Device: schema.DeviceID(strings.Repeat("x", 200))},
-		"Flag":        {URL: "ws://gateway/ws", Token: token, Flag: "A B"},
+		"token":       {URL: "ws://gateway/ws"},
+		"device":      {URL: "ws://gateway/ws", Token: token, Device: schema.DeviceID(strings.Repeat("x", 200))},
+		"flag":        {URL: "ws://gateway/ws", Token: token, Flag: "A B"},
 		"BackoffMost": {URL: "ws://gateway/ws", Token: token, BackoffLeast: time.Minute},
 	} {
 		_, err := client.New(cfg)

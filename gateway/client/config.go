@@ -86,7 +86,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("URL %q: its scheme is none of ws, wss, http, https", c.URL)
 	}
 	if c.Token == nil {
-		return c, errors.New("Token: a func is needed")
+		return c, errors.New("token: Config.Token has to be a func")
 	}
 	if err := c.checkDevice(); err != nil {
 		return c, err
@@ -113,13 +113,13 @@ func (c Config) withDefaults() (Config, error) {
 
 func (c Config) checkDevice() error {
 	if err := c.Device.Check(); err != nil {
-		return fmt.Errorf("Device: %w", err)
+		return fmt.Errorf("device: %w", err)
 	}
 	if c.Flag == "" {
 		return nil
 	}
 	if err := c.Flag.Check(); err != nil {
-		return fmt.Errorf("Flag: %w", err)
+		return fmt.Errorf("flag: %w", err)
 	}
 	return nil
 }
