@@ -59,6 +59,7 @@ func (w *Worker) reclaim(ctx context.Context, t *tenure, seen schema.Revision) {
 		}
 		fence = next
 	}
+	w.lifted[slot] = true
 	w.log.Warn("fence lifted above one already seen: a NATS server has lost writes", "slot", slot, "fence", fence, "seen", seen)
 }
 

@@ -77,12 +77,22 @@ func (w *Worker) follow(ctx context.Context, now time.Time) {
 			held = nil
 		}
 		if held == nil && owned && target.Authority == w.Me() && target.Fence >= seen {
-			if t := w.take(target, now); t != nil {
+			if t := w.take(target, now, w.cause(s)); t != nil {
 				taken = append(taken, t)
 			}
 		}
 	}
 	w.awaitGateways(ctx, taken)
+}
+
+// cause tells why a slot's key names us without a claim of ours that was answered: we have lifted its
+// fence, or its former owner has handed it over.
+func (w *Worker) cause(s schema.Slot) schema.SlotCause {
+	if w.lifted[s] {
+		w.lifted[s] = false
+		return schema.CauseRetaken
+	}
+	return schema.CauseHanded
 }
 
 // claim writes this process into the keys of slots that nobody owns and that are its turn, side by
@@ -107,7 +117,7 @@ func (w *Worker) claim(ctx context.Context, k *keeper) {
 	for _, target := range won {
 		if target.Fence > 0 {
 			delete(k.unowned, target.Slot)
-			if t := w.take(target, time.Now()); t != nil {
+			if t := w.take(target, time.Now(), schema.CauseClaimed); t != nil {
 				taken = append(taken, t)
 			}
 		}
@@ -168,7 +178,7 @@ func (w *Worker) claimOne(ctx context.Context, s schema.Slot) schema.Target {
 
 // take begins a tenure: an empty directory, then the subscription. It returns nil when the slot is
 // held already at that fence, or the connection does not take the subscription.
-func (w *Worker) take(target schema.Target, now time.Time) *tenure {
+func (w *Worker) take(target schema.Target, now time.Time, cause schema.SlotCause) *tenure {
 	if held := w.held[target.Slot].Load(); held != nil {
 		if held.target.Fence >= target.Fence {
 			return nil
@@ -176,6 +186,7 @@ func (w *Worker) take(target schema.Target, now time.Time) *tenure {
 		w.drop(held, takenAnew)
 	}
 	t := newTenure(target, directory.New(target.Slot, target.Fence, w.settings()), now, now.Add(w.view.Config().Settle()))
+	t.cause = cause
 	w.view.Saw(target.Slot, target.Fence)
 	w.held[target.Slot].Store(t)
 	sub, err := w.nc.ChanSubscribe(w.config.Prefix.SlotAll(target.Slot, target.Fence), w.loops[int(target.Slot)%len(w.loops)].queue)
@@ -185,7 +196,7 @@ func (w *Worker) take(target schema.Target, now time.Time) *tenure {
 		return nil
 	}
 	t.sub = sub
-	w.meter.moves.WithLabelValues("taken").Inc()
+	w.meter.moves.WithLabelValues(string(cause)).Inc()
 	return t
 }
 

@@ -16,6 +16,7 @@ type tenure struct {
 	target schema.Target
 	sub    *nats.Subscription
 	since  time.Time
+	cause  schema.SlotCause
 
 	mu      sync.Mutex
 	ended   bool // the slot is another's, or nobody's: nothing is answered from here any more

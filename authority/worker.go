@@ -55,7 +55,9 @@ type Worker struct {
 	asks   *loop         // look-up, explain and status, for all slots
 	wake   chan struct{} // 1: the claim loop should look again; full is enough
 
-	held [schema.Slots]atomic.Pointer[tenure] // written by the claim loop only
+	held [schema.Slots]atomic.Pointer[tenure] // filled by the claim loop only
+
+	lifted [schema.Slots]bool // owned by the claim loop: whose fence it has lifted and not yet taken up
 
 	leaving atomic.Bool // the process ends: it takes no more slots
 	handing atomic.Bool // slots are on their way to another worker

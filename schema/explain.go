@@ -115,6 +115,16 @@ const (
 	SlotUnreachable SlotState = "unreachable" // its owner does not answer
 )
 
+// SlotCause says why a slot came to its owner.
+type SlotCause string
+
+// The causes.
+const (
+	CauseClaimed SlotCause = "claimed" // nobody owned it: new, or its owner's lease had ended
+	CauseHanded  SlotCause = "handed"  // its former owner has written this one into the key
+	CauseRetaken SlotCause = "retaken" // its fence was lifted above one already seen
+)
+
 // StatusReport is the state of an authority process.
 type StatusReport struct {
 	Process ProcessName  `json:"process"`
@@ -138,6 +148,9 @@ type SlotStatus struct {
 	Fence       Revision  `json:"fence,omitempty"`
 	State       SlotState `json:"state"`
 	Routes      int       `json:"routes"`
+	HeldMS      int64     `json:"held_ms,omitempty"`     // since the owner took it
+	Cause       SlotCause `json:"cause,omitempty"`       // why it came to this owner
+	Synced      int       `json:"synced,omitempty"`      // while rebuilding: gateways that have sent their last chunk
 	Outstanding []NodeID  `json:"outstanding,omitempty"` // gateways whose sync is awaited
 }
 

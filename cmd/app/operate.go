@@ -32,9 +32,9 @@ func (c *SlotsCmd) Run(s *session) error {
 }
 
 func printSlots(s *session, slots []schema.SlotStatus) error {
-	t := newTable(s.out, "SLOT", "OWNER", "STATE", "FENCE", "ROUTES", "OUTSTANDING")
+	t := newTable(s.out, "SLOT", "OWNER", "STATE", "FENCE", "ROUTES", "HELD", "CAUSE", "OUTSTANDING")
 	for _, slot := range slots {
-		t.row(slot.Slot, slot.Owner, slot.State, slot.Fence, slot.Routes, join(slot.Outstanding))
+		t.row(slot.Slot, slot.Owner, slot.State, slot.Fence, slot.Routes, ago(slot.HeldMS), slot.Cause, join(slot.Outstanding))
 	}
 	return t.flush()
 }
