@@ -31,6 +31,7 @@ type mesh struct {
 	nc   *nats.Conn
 	view *lease.View
 	*asker.Client
+	payload string // of what it pushes
 }
 
 // newMesh starts authorities, and waits until every slot has an owner.
@@ -41,7 +42,7 @@ func newMesh(t *testing.T, s *bubble.Server, authorities ...schema.NodeID) *mesh
 	}
 	nc, _ := s.Dial("test")
 	_, view := join(t, nc)
-	m := &mesh{t: t, s: s, nc: nc, view: view, Client: asker.New(nc, view, asker.Config{})}
+	m := &mesh{t: t, s: s, nc: nc, view: view, Client: asker.New(nc, view, asker.Config{}), payload: `"hi"`}
 	bubble.Go(t, m.Run)
 	bubble.Until(t, 10*time.Second, "all slots owned", func() bool {
 		for n := range schema.Slot(schema.Slots) {
@@ -210,7 +211,7 @@ func (m *mesh) pushTo(uid schema.UID, id string) []schema.PushResult {
 func (m *mesh) pushOne(r schema.Route, id string) schema.PushResult {
 	m.t.Helper()
 	req := &schema.Push{To: r.Owner, Frames: []schema.PushFrame{{
-		ID: id, From: "test", Payload: []byte(`"hi"`), Recipients: []schema.Recipient{{UID: r.UID, Session: r.Session, Seq: r.Seq}},
+		ID: id, From: "test", Payload: []byte(m.payload), Recipients: []schema.Recipient{{UID: r.UID, Session: r.Session, Seq: r.Seq}},
 	}}}
 	data, err := schema.Marshal(req)
 	require.NoError(m.t, err)
