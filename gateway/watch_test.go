@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,11 +71,12 @@ func (d *device) watch(uids ...schema.UID) []schema.WatchedUser {
 }
 
 func names(u schema.WatchedUser) string {
-	list := u.State
+	var list strings.Builder
+	list.WriteString(u.State)
 	for _, d := range u.Devices {
-		list += " " + string(d.Device)
+		list.WriteString(" " + string(d.Device))
 	}
-	return list
+	return list.String()
 }
 
 func TestWatch(t *testing.T) {
