@@ -189,7 +189,7 @@ func (w *Worker) take(target schema.Target, now time.Time, cause schema.SlotCaus
 	t.cause = cause
 	w.view.Saw(target.Slot, target.Fence)
 	w.held[target.Slot].Store(t)
-	sub, err := w.nc.ChanSubscribe(w.config.Prefix.SlotAll(target.Slot, target.Fence), w.loops[int(target.Slot)%len(w.loops)].queue)
+	sub, err := w.nc.ChanSubscribe(w.config.Prefix.SlotAll(target.Slot, target.Fence), w.loops[int(target.Slot)%len(w.loops)].Queue)
 	if err != nil {
 		w.log.Warn("slot not served", "target", target.String(), "err", fmt.Errorf("subscribe: %w", err))
 		w.held[target.Slot].Store(nil)
@@ -266,7 +266,7 @@ func (w *Worker) drop(t *tenure, why string) {
 	w.meter.moves.WithLabelValues(why).Inc()
 	w.log.Debug("slot dropped", "target", t.target.String(), "why", why)
 	w.spawn(func(ctx context.Context) {
-		pause(ctx, tellMoved)
+		_ = lease.Wait(ctx, tellMoved) // or the life has ended
 		if err := t.sub.Unsubscribe(); err != nil {
 			w.log.Debug("unsubscribe failed", "target", t.target.String(), "err", err)
 		}

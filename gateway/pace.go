@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/rollcall-mesh/rollcall/authority/lease"
 )
 
 // errNoTime is returned when a wait would reach past the deadline of its context.
