@@ -105,10 +105,10 @@ func (w *Worker) claim(ctx context.Context, k *keeper) {
 	won := make([]schema.Target, len(wanted))
 	var running sync.WaitGroup
 	free := make(chan struct{}, claimsInFlight)
-	for i, s := range wanted {
+	for i, target := range wanted {
 		free <- struct{}{}
 		running.Go(func() {
-			won[i] = w.claimOne(ctx, s)
+			won[i] = w.claimOne(ctx, target)
 			<-free
 		})
 	}
@@ -125,12 +125,14 @@ func (w *Worker) claim(ctx context.Context, k *keeper) {
 	w.awaitGateways(ctx, taken)
 }
 
-// wanted gives the slots to claim now, and keeps the book of who is unowned since when.
-func (w *Worker) wanted(k *keeper, now time.Time) (wanted []schema.Slot) {
+// wanted gives the slots to claim now, as their keys stood when it was seen that nobody owns them, and
+// keeps the book of who is unowned since when.
+func (w *Worker) wanted(k *keeper, now time.Time) (wanted []schema.Target) {
 	me := w.Me().Node
 	for i := range w.held {
 		s := schema.Slot(i)
-		if _, owned := w.view.Target(s); owned || w.held[s].Load() != nil {
+		target, _, owned := w.view.Address(s)
+		if owned || w.held[s].Load() != nil {
 			delete(k.unowned, s)
 			continue
 		}
@@ -140,7 +142,7 @@ func (w *Worker) wanted(k *keeper, now time.Time) (wanted []schema.Slot) {
 			k.unowned[s] = now
 		}
 		if claims(me, k.live, s, now.Sub(since)) {
-			wanted = append(wanted, s)
+			wanted = append(wanted, target)
 		}
 	}
 	return wanted
@@ -158,13 +160,14 @@ func (w *Worker) liveWorkers() (live []schema.Process) {
 	return live
 }
 
-// claimOne returns the target with the fence won, or the zero target.
-func (w *Worker) claimOne(ctx context.Context, s schema.Slot) schema.Target {
+// claimOne returns the target with the fence won, or the zero target. It names the revision at which
+// the key was unowned, not that of the moment: the view may have learnt of an owner meanwhile, and a
+// claim at that one's revision would take the slot from the living.
+func (w *Worker) claimOne(ctx context.Context, unowned schema.Target) schema.Target {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
-	me := w.Me()
-	revision, _ := w.view.Key(s)
-	fence, err := w.bucket.Claim(ctx, s, revision, me)
+	me, s := w.Me(), unowned.Slot
+	fence, err := w.bucket.Claim(ctx, s, unowned.Fence, me)
 	switch {
 	case err == nil:
 		return schema.Target{Slot: s, Fence: fence, Authority: me}

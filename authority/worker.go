@@ -143,7 +143,11 @@ func (w *Worker) serve(until, leased context.Context, me schema.Process) error {
 	cancel := w.view.Subscribe(func(lease.Change) { w.look() })
 	defer cancel()
 	w.log.Info("serving", "node", me.Node, "boot", me.Boot)
-	w.keepSlots(leased)
+	select {
+	case <-w.view.Ready(): // before that every slot looks unowned
+		w.keepSlots(leased)
+	case <-leased.Done():
+	}
 	if until.Err() != nil {
 		w.leave(ctx)
 	}
