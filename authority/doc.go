@@ -84,6 +84,8 @@
 //	                          slots are unowned at once
 //	lease lost                all tenures are dropped, the next life begins
 //	slot key names another    the tenure is dropped, its requesters get mismatch and the new owner
+//	slot key deleted, or      the tenure is dropped once the bucket has been read after its claim, and
+//	  older than its tenure   the slot claimed again: nobody else need ever do it
 //	claim unanswered          found by the next look at the view: the key names us, we take it up
 //	gateway killed            its routes count for nothing once its key says dead or another boot
 //	a wedged loop             takes no probe: no renewal is sent, the lease ends

@@ -65,18 +65,22 @@ func (w *Worker) follow(ctx context.Context, now time.Time) {
 	var taken []*tenure
 	for i := range w.held {
 		s := schema.Slot(i)
-		target, owned := w.view.Target(s)
+		target, seen, owned := w.view.Address(s)
 		held := w.held[s].Load()
-		if held != nil && owned && target != held.target && target.Fence >= held.target.Fence {
+		switch {
+		case held == nil:
+		case held.deposedBy(target):
 			w.drop(held, movedAway)
 			held = nil
-		}
-		seen := w.view.Highest(s)
-		if held != nil && seen > held.target.Fence && owned {
-			w.reclaim(ctx, held, seen)
+		case owned && seen > held.target.Fence:
+			w.drop(held, overtaken)
 			held = nil
 		}
-		if held == nil && owned && target.Authority == w.Me() && target.Fence >= seen {
+		switch mine := owned && target.Authority == w.Me(); {
+		case held != nil || !mine:
+		case seen > target.Fence:
+			w.reclaim(ctx, s, seen)
+		default:
 			if t := w.take(target, now, w.cause(s)); t != nil {
 				taken = append(taken, t)
 			}
@@ -252,7 +256,7 @@ func outstanding(gateways []lease.Member, fence schema.Revision) (out []schema.P
 
 // Why a tenure ended; also the label of the metric.
 const (
-	movedAway  = "moved_away"  // the key names another owner, or another fence
+	movedAway  = "moved_away"  // the key names another owner or another fence, or nobody
 	handedOver = "handed_over" // this worker has written its successor into the key
 	takenAnew  = "taken_anew"
 	overtaken  = "overtaken" // a higher fence was seen than its own
