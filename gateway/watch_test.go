@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -225,5 +226,22 @@ func TestOneSubscriptionAUser(t *testing.T) {
 			require.Len(t, d.next(schema.TypePresence).Users, 2)
 		}
 		require.Equal(t, before+4, st.subscribed(), "two users and their slots")
+	})
+}
+
+// A frame of 64 KiB can name one user 15,000 times: it costs what naming it once costs.
+func TestWatchNamesAUserOnce(t *testing.T) {
+	perform(t, nil, func(t *testing.T, st *stage) {
+		asked := 0
+		st.with(func(m *fakeMesh) {
+			m.onLookup = func(uids []schema.UID) []client.Found {
+				st.with(func(*fakeMesh) { asked += len(uids) })
+				return make([]client.Found, len(uids))
+			}
+		})
+		users := st.hello("alice", "d1").watch(append(slices.Repeat([]schema.UID{"bob"}, 10_000), "eve")...)
+		require.Len(t, users, 2)
+		require.Equal(t, schema.UID("bob"), users[0].UID)
+		st.with(func(*fakeMesh) { require.Equal(t, 2, asked) })
 	})
 }
