@@ -44,6 +44,7 @@
 //	session still being set up     tried again for 630 ms, then unknown
 //	lane of a gateway full         the routes are unknown, nothing was sent
 //	kick under an overtaken fence  looked up again, at most three rounds
+//	kick during a rebuild          the sessions known are kicked, then ErrUnknownUser: there may be more
 //	caller's context ends          what is known by then is returned
 //	Service has no worker free     429
 package delivery
