@@ -29,7 +29,7 @@ const (
 // unowned.
 func (w *Worker) balance(k *keeper) {
 	settled := time.Since(k.still) >= k.rules.Settle() && len(k.unowned) == 0
-	if !settled || len(k.live) < 2 || !w.holder.Trusted() || w.handing.Load() {
+	if !settled || !w.current() || len(k.live) < 2 || !w.holder.Trusted() || w.handing.Load() {
 		return
 	}
 	moves := evenOut(w.Me(), k.live, w.shares(), w.mine())
@@ -131,6 +131,18 @@ func (w *Worker) ready(ctx context.Context, owner schema.Process, groups []schem
 		return false
 	}
 	return !slices.ContainsFunc(answer.Groups, func(g schema.GroupAnswer) bool { return g.Code != schema.CodeOK || g.Rebuilding })
+}
+
+// current reports whether the view has heard of every fence that is known here. It has not, for a
+// moment, of the slots that this worker has just handed over: it would count them as its own, and
+// hand over as many again. What others have handed over unheard only makes this one hold back.
+func (w *Worker) current() bool {
+	for s := range schema.Slot(schema.Slots) {
+		if t, highest, _ := w.view.Address(s); t.Fence < highest {
+			return false
+		}
+	}
+	return true
 }
 
 // shares counts the slots of each worker, as far as heard.

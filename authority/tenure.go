@@ -83,9 +83,13 @@ func (t *tenure) await(gateways []lease.Member, youngWait time.Duration) {
 // until bound for the events, so that nobody is said to be offline meanwhile.
 func (t *tenure) meetLocked(g schema.Process, since schema.Revision, bound time.Time) {
 	r := &t.rebuild
+	if since >= t.target.Fence {
+		delete(r.outstanding, g)
+		return
+	}
 	_, synced := r.synced[g]
 	_, awaited := r.outstanding[g]
-	if synced || awaited || since >= t.target.Fence {
+	if synced || awaited {
 		return
 	}
 	r.outstanding[g] = struct{}{}

@@ -66,7 +66,14 @@ type gateway struct {
 func startGateway(t *testing.T, s *bubble.Server, node schema.NodeID) *gateway {
 	t.Helper()
 	g := &gateway{part: join(t, s, "gateway/"+string(node))}
-	bubble.Until(t, 2*time.Second, "all slots owned", func() bool { return owned(g) == schema.Slots })
+	bubble.Until(t, 2*time.Second, "all slots owned, and nothing missed", func() bool {
+		for slot := range schema.Slot(schema.Slots) {
+			if target, ok := g.view.Target(slot); !ok || target.Fence > g.view.Revision() {
+				return false
+			}
+		}
+		return true
+	})
 	lives := make(chan schema.Process, 1)
 	since := g.view.Revision()
 	h := lease.NewHolder(g.b, g.view, lease.HolderConfig{

@@ -13,6 +13,16 @@ import (
 // Options change the server of a bubble. The zero value is one account without permissions.
 type Options struct {
 	Config string // a server configuration, as nats-server reads it; listeners in it are not opened
+	// Tap is told of each message that a process publishes over a link of the server, at the moment
+	// at which it leaves the process: before any rule, and whether or not the link is cut. It is
+	// called from many goroutines and must not block; Data is its own.
+	Tap func(Published)
+}
+
+// Published is one message that a process has published.
+type Published struct {
+	Subject, Reply string
+	Data           []byte // without headers
 }
 
 // Run runs f in a bubble, with a server that is stopped after f and its cleanups.

@@ -133,3 +133,24 @@ func TestListener(t *testing.T) {
 		require.NoError(t, c.Close())
 	})
 }
+
+// TestEndsWhileCut has connections end while the link is cut: by a reset the process is told at
+// once, by the server's end with the heal.
+func TestEndsWhileCut(t *testing.T) {
+	Run(t, func(t *testing.T, s *Server) {
+		nc, link := s.Dial("a")
+		link.Cut()
+		link.Reset()
+		Until(t, time.Millisecond, "told of the reset", func() bool { return !nc.IsConnected() })
+		link.Heal()
+		Until(t, time.Second, "reconnected", nc.IsConnected)
+		link.Cut()
+		s.Stop()
+		time.Sleep(4 * time.Second)
+		require.True(t, nc.IsConnected(), "not told yet")
+		link.Heal()
+		Until(t, time.Millisecond, "told of the end", func() bool { return !nc.IsConnected() })
+		s.Start()
+		Until(t, time.Second, "reconnected", nc.IsConnected)
+	})
+}

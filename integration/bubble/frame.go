@@ -9,6 +9,7 @@ import (
 // frame is one operation of the NATS client protocol, with what rules look at.
 type frame struct {
 	bytes   []byte
+	body    int    // where the payload begins in bytes, behind line and headers
 	subject string // of PUB, HPUB, MSG, HMSG; else empty
 	reply   string
 }
@@ -52,11 +53,27 @@ func natsFrame(b []byte) (frame, int) {
 	if err != nil {
 		return f, n
 	}
+	f.body = n
+	if fixed > 3 && strings.HasPrefix(strings.ToUpper(words[0]), "H") {
+		headers, err := strconv.Atoi(words[len(words)-2])
+		if err != nil {
+			return f, n
+		}
+		f.body += headers
+	}
 	n += size + 2
 	if len(b) < n {
 		return frame{}, 0
 	}
 	return f, n
+}
+
+// payload is the message's own bytes, without headers; nil for other operations.
+func (f *frame) payload() []byte {
+	if f.subject == "" || f.body > len(f.bytes)-2 {
+		return nil
+	}
+	return f.bytes[f.body : len(f.bytes)-2]
 }
 
 // replyAt is the reply's place: after the subject where a process publishes, after the

@@ -1,6 +1,7 @@
 package bubble
 
 import (
+	"bytes"
 	"net"
 	"sync"
 	"time"
@@ -93,4 +94,11 @@ func (l *Link) isCut() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cut
+}
+
+// tap tells who listens of a message that the process has published.
+func (l *Link) tap(f *frame) {
+	if l.s != nil && l.s.o.Tap != nil && f.subject != "" {
+		l.s.o.Tap(Published{Subject: f.subject, Reply: f.reply, Data: bytes.Clone(f.payload())})
+	}
 }

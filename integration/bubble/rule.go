@@ -96,6 +96,13 @@ func (r *Rule) Remove() {
 	r.l.rules = slices.DeleteFunc(r.l.rules, func(o *Rule) bool { return o == r })
 }
 
+// Mend ends all rules of the link; messages already held back by them still arrive.
+func (l *Link) Mend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rules = nil
+}
+
 // Hits is how many messages the rule has met.
 func (r *Rule) Hits() int {
 	r.l.mu.Lock()

@@ -32,6 +32,8 @@ type wire struct {
 	halfIn   []byte
 	closed   bool // by the process
 	dead     bool // by the far end, or by Reset
+	reset    bool // by Reset: the process is told at once, also where the link is cut
+	over     bool // nothing is carried any more
 	deadline time.Time
 	changed  chan struct{} // closed and replaced at each change of the above, or of the link
 }
@@ -59,7 +61,7 @@ func (w *wire) wakeLocked() {
 
 // carry brings out to the far end.
 func (w *wire) carry() {
-	defer w.forget()
+	defer w.end()
 	for {
 		cut := w.l.isCut()
 		w.mu.Lock()
@@ -123,6 +125,18 @@ func (w *wire) isDead() bool {
 	return w.dead
 }
 
+// end notes that nothing is carried any more. The link knows the wire until the process has closed it
+// too: a heal has to tell a process that its connection has ended meanwhile.
+func (w *wire) end() {
+	w.mu.Lock()
+	w.over = true
+	closed := w.closed
+	w.mu.Unlock()
+	if closed {
+		w.forget()
+	}
+}
+
 func (w *wire) forget() {
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
@@ -132,7 +146,7 @@ func (w *wire) forget() {
 // kill breaks the connection for both ends.
 func (w *wire) kill() {
 	w.mu.Lock()
-	w.dead = true
+	w.dead, w.reset = true, true
 	w.wakeLocked()
 	w.mu.Unlock()
 	w.far.Close()
@@ -175,6 +189,7 @@ func (w *wire) Write(b []byte) (int, error) {
 	w.halfOut = rest
 	w.mu.Unlock()
 	for _, f := range whole {
+		w.l.tap(&f)
 		w.l.pass(f, Out, w.send)
 	}
 	return len(b), nil
@@ -206,12 +221,12 @@ func (w *wire) Read(b []byte) (int, error) {
 			w.mu.Unlock()
 			return n, nil
 		}
-		closed, dead, deadline, changed := w.closed, w.dead, w.deadline, w.changed
+		closed, dead, deadline, changed := w.closed, w.reset || w.dead && !cut, w.deadline, w.changed
 		w.mu.Unlock()
 		if closed {
 			return 0, net.ErrClosed
 		}
-		if dead && !cut {
+		if dead {
 			return 0, io.EOF
 		}
 		if !await(changed, deadline) {
@@ -239,10 +254,14 @@ func await(changed <-chan struct{}, deadline time.Time) bool {
 // Close ends the process's end. The far end learns of it when the link is not cut.
 func (w *wire) Close() error {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if !w.closed {
 		w.closed = true
 		w.wakeLocked()
+	}
+	over := w.over
+	w.mu.Unlock()
+	if over {
+		w.forget()
 	}
 	return nil
 }

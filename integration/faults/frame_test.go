@@ -70,7 +70,7 @@ func TestFrames(t *testing.T) {
 	said := "INFO {\"a\":1}\r\nPUB a.b 5\r\nhello\r\nHPUB c in.1 2 4\r\n\r\n\r\n\r\nMSG d 7 0\r\n\r\nHMSG e 9 in.2 1 3\r\nabc\r\nPING\r\n"
 	r := newFrames(strings.NewReader(said), true)
 	var got []string
-	all := ""
+	var all strings.Builder
 	for {
 		f, err := r.next()
 		if err == io.EOF {
@@ -78,8 +78,8 @@ func TestFrames(t *testing.T) {
 		}
 		require.NoError(t, err)
 		got = append(got, f.op+" "+f.subject+" "+f.reply)
-		all += string(f.bytes)
+		all.WriteString(string(f.bytes))
 	}
 	require.Equal(t, []string{"INFO  ", "PUB a.b ", "HPUB c in.1", "MSG d ", "HMSG e in.2", "PING  "}, got)
-	require.Equal(t, said, all)
+	require.Equal(t, said, all.String())
 }

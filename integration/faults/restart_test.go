@@ -33,16 +33,16 @@ func restartNATS(s *stage) {
 			n.start()
 		}
 	}
-	s.reforms("all servers restarted", func() {
+	s.reforms("all servers restarted", false, func() {
 		killAll()
 		startAll()
 	})
-	s.reforms("the bucket deleted", func() {
+	s.reforms("the bucket deleted", true, func() {
 		js, err := jetstream.New(connect(s.t, s.servers, deploy.Operator, "faults/delete"))
 		require.NoError(s.t, err)
 		require.NoError(s.t, js.DeleteStream(s.t.Context(), prefix.BucketStream()))
 	})
-	s.reforms("all servers restarted with empty disks", func() {
+	s.reforms("all servers restarted with empty disks", true, func() {
 		killAll()
 		for _, n := range s.servers {
 			require.NoError(s.t, os.RemoveAll(n.store))
@@ -51,13 +51,23 @@ func restartNATS(s *stage) {
 	})
 }
 
-// reforms does something to the servers, waits until the mesh is itself again, and requires that no
-// slot's fence has fallen and no socket was closed.
-func (s *stage) reforms(what string, act func()) {
+// reforms does something to the servers, waits until the mesh is itself again, with all slots at new
+// fences where the bucket is another, and requires that no slot's fence has fallen and no socket was
+// closed.
+func (s *stage) reforms(what string, anew bool, act func()) {
 	s.t.Helper()
 	before := s.owners.targets()
 	begun := time.Now()
 	act()
+	until(s.t, patience, what+": every slot is claimed anew", func() bool {
+		for i, now := range s.owners.targets() {
+			if anew && now.Fence <= before[i].Fence {
+				return false
+			}
+		}
+		return true
+	})
+	claimed := time.Since(begun)
 	until(s.t, patience, what+": look-ups know everybody", func() bool { return s.probe.calm() })
 	calm := time.Since(begun)
 	s.settle()
@@ -70,8 +80,8 @@ func (s *stage) reforms(what string, act func()) {
 			require.Greater(s.t, after[i].Fence, before[i].Fence, "slot %d has another owner under the same fence", i)
 		}
 	}
-	s.t.Logf("%s: %d servers: %d slots at a new fence; all look-ups know again, and a second of them, after %v; settled after %v; longest unknown %v",
-		what, len(s.servers), moved, calm, time.Since(begun), spread(s.probe.longest(begun, time.Now(), every())))
+	s.t.Logf("%s: %d servers: %d slots at a new fence after %v; a second of look-ups that know everybody after %v; settled after %v; longest unknown %v",
+		what, len(s.servers), moved, claimed, calm, time.Since(begun), spread(s.probe.longest(begun, time.Now(), every())))
 	s.honest(begun)
 	require.Empty(s.t, endings(s.fleet.users, begun), "a socket is closed")
 	require.Equal(s.t, schema.Slots, len(after))

@@ -50,7 +50,7 @@ func sent(pattern string) func(*mesh.Gateway, func()) {
 }
 
 // underway breaks the socket while a message is on its way, which comes after all that is said of
-// the session's end, and when the user is back.
+// the session's end: when the user is back already, or before.
 func underway(pattern string) func(*mesh.Gateway, func()) {
 	return func(g *mesh.Gateway, breaking func()) {
 		g.Control.Delay(pattern, 1, 3*time.Second)
@@ -90,9 +90,11 @@ func TestClosedWhileActivating(t *testing.T) {
 			mesh.Run(t, mesh.Options{Gateway: auth}, func(t *testing.T, m *mesh.Mesh) {
 				for n, second := range m.Gateways {
 					for _, conflict := range []bool{false, true} {
-						if s.reaches(conflict, n > 0) {
-							uid := schema.UID(fmt.Sprintf("%s on %s, conflict %v", s.name, second.Node, conflict))
-							s.play(t, m, uid, second, conflict)
+						for _, back := range []time.Duration{time.Second, 5 * time.Second} {
+							if s.reaches(conflict, n > 0) {
+								uid := schema.UID(fmt.Sprintf("%s on %s, conflict %v, back after %v", s.name, second.Node, conflict, back))
+								s.play(t, m, uid, second, conflict, back)
+							}
 						}
 					}
 				}
@@ -101,7 +103,7 @@ func TestClosedWhileActivating(t *testing.T) {
 	}
 }
 
-func (s step) play(t *testing.T, m *mesh.Mesh, uid schema.UID, second *mesh.Gateway, conflict bool) {
+func (s step) play(t *testing.T, m *mesh.Mesh, uid schema.UID, second *mesh.Gateway, conflict bool, back time.Duration) {
 	device := mesh.As("d1", "app", schema.Master)
 	var old *mesh.Socket
 	if conflict {
@@ -114,7 +116,7 @@ func (s step) play(t *testing.T, m *mesh.Mesh, uid schema.UID, second *mesh.Gate
 	<-broken
 	require.Equal(t, schema.CloseAbnormal, fresh.Ended().Code, uid)
 	require.Empty(t, fresh.Frames(), uid)
-	m.Pass(time.Second)
+	m.Pass(back)
 	if conflict {
 		s.checkDisplaced(t, old, uid)
 	}

@@ -93,7 +93,7 @@ func TestHalfOpenSocket(t *testing.T) {
 }
 
 // payload fills a kilobyte, with its quotes.
-var payload = []byte(fmt.Sprintf("%q", fmt.Sprintf("%01022d", 0)))
+var payload = fmt.Appendf(nil, "%q", fmt.Sprintf("%01022d", 0))
 
 // TestSlowReader has one client stop reading. Its queue fills, and what does not fit is told to who
 // sends; after 10 s in which nothing could be written it is closed. Nobody else waits a moment.

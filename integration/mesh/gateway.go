@@ -36,6 +36,14 @@ type Gateway struct {
 // StartGateway starts one and waits until it takes clients. Who clients are, token tells.
 func (m *Mesh) StartGateway(node schema.NodeID) *Gateway {
 	m.T.Helper()
+	g := m.LaunchGateway(node)
+	m.Await(lifeWait, "gateway "+string(node)+" is ready", func() bool { return g.Gateway.Ready() == nil })
+	return g
+}
+
+// LaunchGateway is StartGateway, but does not wait for its lease.
+func (m *Mesh) LaunchGateway(node schema.NodeID) *Gateway {
+	m.T.Helper()
 	g := &Gateway{m: m, door: bubble.Listen(m.T), clients: map[*bubble.Link]struct{}{}}
 	control, controlLink := m.Server.Dial("gateway/" + string(node) + "/control")
 	push, pushLink := m.Server.Dial("gateway/" + string(node) + "/push")
@@ -56,8 +64,12 @@ func (m *Mesh) StartGateway(node schema.NodeID) *Gateway {
 		return g.Gateway.Run
 	})
 	m.Gateways = append(m.Gateways, g)
-	m.Await(lifeWait, "gateway "+string(node)+" is ready", func() bool { return g.Ready() == nil })
 	return g
+}
+
+// Reach connects over a client's link to the gateway's listener.
+func (g *Gateway) Reach(ctx context.Context, link *bubble.Link) (net.Conn, error) {
+	return g.dial(ctx, link)
 }
 
 // dial connects a client's link to the gateway's listener.

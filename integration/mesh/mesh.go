@@ -34,6 +34,10 @@ type Options struct {
 	Gateways    int                   // gw-1, gw-2, ... Default 2
 	Config      func(*schema.Config)  // changes the mesh's settings
 	Gateway     func(*gateway.Config) // changes each gateway's configuration
+	Server      bubble.Options        // of the NATS server
+	Disk        bool                  // the bucket outlives its server
+	// Bare starts nothing: the test does, and no authority takes itself for the only one ever.
+	Bare bool
 }
 
 // Mesh is a running mesh. Its Delivery is the backend's.
@@ -61,12 +65,14 @@ type Mesh struct {
 // Run runs a test on a mesh in a bubble.
 func Run(t *testing.T, o Options, test func(t *testing.T, m *Mesh)) {
 	t.Helper()
-	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+	bubble.RunWith(t, o.Server, func(t *testing.T, s *bubble.Server) {
 		m := &Mesh{T: t, Server: s, options: o, config: schema.DefaultConfig(), Metrics: prometheus.NewRegistry(), clients: map[Client]struct{}{}}
 		if o.Config != nil {
 			o.Config(&m.config)
 		}
-		m.raise()
+		if !o.Bare {
+			m.raise()
+		}
 		t.Cleanup(m.forgetAll)
 		test(t, m)
 	})
@@ -78,13 +84,15 @@ func (m *Mesh) raise() {
 	for i := range cmp.Or(m.options.Authorities, 1) {
 		m.StartAuthority(schema.NodeID(fmt.Sprintf("a-%d", i+1)))
 	}
-	m.startDelivery()
+	m.StartDelivery()
+	m.Settled(time.Minute)
 	for i := range cmp.Or(m.options.Gateways, 2) {
 		m.StartGateway(schema.NodeID(fmt.Sprintf("gw-%d", i+1)))
 	}
 }
 
-func (m *Mesh) startDelivery() {
+// StartDelivery starts delivery with its service, and who is outside.
+func (m *Mesh) StartDelivery() {
 	m.T.Helper()
 	nc, link := m.Server.Dial("delivery/d-1")
 	m.Asker = link
@@ -94,7 +102,6 @@ func (m *Mesh) startDelivery() {
 	m.T.Cleanup(m.Delivery.Close)
 	bubble.Go(m.T, delivery.NewService(m.Delivery, delivery.ServiceConfig{}).Run)
 	m.Outsider, _ = m.Server.Dial("outsider")
-	m.Settled(time.Minute)
 }
 
 // Served waits until every slot can say that a user is offline, and fails the test where that is

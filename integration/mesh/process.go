@@ -3,6 +3,7 @@ package mesh
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
@@ -24,7 +25,7 @@ type process struct {
 // view until the process is stopped; then its connections are closed.
 func (m *Mesh) start(conns []*nats.Conn, work func(*lease.Bucket, *lease.View) func(context.Context) error) *bubble.Process {
 	m.T.Helper()
-	b, err := lease.Open(m.T.Context(), conns[0], lease.Options{Create: true, Memory: true, Defaults: m.config})
+	b, err := lease.Open(m.T.Context(), conns[0], lease.Options{Create: true, Memory: !m.options.Disk, Defaults: m.config})
 	require.NoError(m.T, err)
 	if m.bucket == nil {
 		m.bucket = b
@@ -92,16 +93,27 @@ type Authority struct {
 // StartAuthority starts one. The first of all makes the bucket, and waits for no gateway to sync.
 func (m *Mesh) StartAuthority(node schema.NodeID) *Authority {
 	m.T.Helper()
-	nc, link := m.Server.Dial("authority/" + string(node))
+	a := m.LaunchAuthority(node)
+	m.Await(lifeWait, "authority "+string(node)+" holds a lease", a.Ready)
+	return a
+}
+
+// redial is the first wait of an authority that has lost its connection: it must be back within
+// 100 ms.
+const redial = 10 * time.Millisecond
+
+// LaunchAuthority is StartAuthority, but does not wait for its lease.
+func (m *Mesh) LaunchAuthority(node schema.NodeID) *Authority {
+	m.T.Helper()
+	nc, link := m.Server.Dial("authority/"+string(node), nats.ReconnectWait(redial))
 	a := &Authority{Link: link, process: process{Node: node, links: []*bubble.Link{link}}}
 	a.run = m.start([]*nats.Conn{nc}, func(b *lease.Bucket, v *lease.View) func(context.Context) error {
 		var err error
-		a.Worker, err = authority.New(nc, b, v, authority.Config{Node: node, Fresh: len(m.Authorities) == 0})
+		a.Worker, err = authority.New(nc, b, v, authority.Config{Node: node, Fresh: len(m.Authorities) == 0 && !m.options.Bare})
 		require.NoError(m.T, err)
 		return a.Worker.Run
 	})
 	m.Authorities = append(m.Authorities, a)
-	m.Await(lifeWait, "authority "+string(node)+" holds a lease", a.Ready)
 	return a
 }
 

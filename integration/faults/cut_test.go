@@ -1,0 +1,68 @@
+package faults
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// An authority loses its connection. Where it is back at once it keeps everything; where that takes
+// longer than the others wait, its slots move once, and once more when the shares are evened.
+func TestAuthorityCutOff(t *testing.T) {
+	eachPass(t, func(t *testing.T, l length, p pass) {
+		short, long := l.times(20, 4), l.times(20, 2)
+		if p != tenth() {
+			short, long = 5, 2
+		}
+		s := newStage(t, l, scene{pass: p, events: true, proxied: []string{"a-1"}})
+		guests := startChurn(t, s, 8)
+		u := s.authorities[0]
+		begun := time.Now()
+		for range short {
+			before := s.owners.targets()
+			cut := s.proxies[u.node].cut(20 * time.Millisecond)
+			pause(t, 500*time.Millisecond) // the others act 100 ms after the event, or never
+			require.Equal(t, before, s.owners.targets(), "a cut of 20 ms moves a slot")
+			require.Empty(t, s.owners.since(cut))
+		}
+		t.Logf("%d cuts of 20 ms: nothing moved; longest unknown %v", short, spread(s.probe.longest(begun, time.Now(), every())))
+		var windows spread
+		for range long {
+			slots := s.owners.slots(u)
+			require.NotEmpty(t, slots)
+			cut := s.proxies[u.node].cut(time.Second)
+			some := s.unknown(cut, slots)
+			s.settle()
+			windows = append(windows, some...)
+			moved := s.owners.since(cut)
+			t.Logf("cut for 1 s: %d slots, moves in all %d: unknown %v", len(slots), len(moved), some)
+			require.Empty(t, beyond(moved, slots), "a slot moved more often than by the cut and when the shares were evened")
+		}
+		t.Logf("%d cuts of 1 s: unknown %v", long, windows)
+		s.honest(begun)
+		guests.holds(t)
+		require.Empty(t, endings(s.fleet.users, begun), "a socket is closed")
+		require.Less(t, windows.at(0.99), time.Second)
+	})
+}
+
+// beyond gives the slots that moved too often: more than twice, or more than once where they were
+// not among those cut off.
+func beyond(moves []moved, cut []schema.Slot) (slots []schema.Slot) {
+	times, allowed := map[schema.Slot]int{}, map[schema.Slot]int{}
+	for _, s := range cut {
+		allowed[s] = 1
+	}
+	for _, m := range moves {
+		times[m.to.Slot]++
+	}
+	for s, n := range times {
+		if n > 1+allowed[s] {
+			slots = append(slots, s)
+		}
+	}
+	return slots
+}
