@@ -13,7 +13,9 @@
 //	                               |
 //	                               lanes, one a gateway ----> push.<node>.<boot>
 //	                               |         ^---- pending: again after 10 .. 320 ms
+//	                               |         '---- acks, where waited for: a second answer
 //	                               |---- no_session -----> slot.<slot>.<fence>.remove
+//	                               |---- not reached ----> fallback.<name>, where asked for
 //	                               v
 //	                               a result a route, reached a user
 //
@@ -27,6 +29,10 @@
 //   - One gateway's batches go in order, gateways side by side: no slow gateway holds up another.
 //   - What has no answer is unknown, never reached and never removed. Only a gateway's own
 //     no_session is passed to the authority, which removes exactly the route that was looked up.
+//   - acked is a device's own word. An ack wait holds up neither a lane nor another's answer, and
+//     ends early when no acknowledgement can come any more; what was written stays written.
+//   - A fallback gets each user once, with the reason that leaves most open, and only what was not
+//     reached. What could not be published is counted in the answer.
 //   - owner_gone is proven: by the gateway's key, or by meeting nobody three times.
 //   - Who cannot be found out about is unknown, never offline; Kick then refuses, since it could not
 //     say whose sessions are left.
@@ -34,7 +40,8 @@
 //   - What comes from outside is checked before it can reach a message that others share.
 //
 // Goroutines: New starts one, which keeps the view and the client and ends with Close. The Service
-// has one a call being served, at most Workers.
+// has one a call being served, at most Workers. An ack wait has one a message, in package client,
+// for at most 30.5 s.
 //
 //	failure                        what happens
 //	mesh not in reach              Lookup and Push say unknown after 500 ms, the rest ErrUnavailable
@@ -42,6 +49,9 @@
 //	gateway silent                 its routes are unknown after 2 s (kick: 400 ms)
 //	gateway gone                   its routes are owner_gone, after 200 ms unless its key says so
 //	session still being set up     tried again for 630 ms, then unknown
+//	device does not acknowledge    written; after the wait at the latest, at once if its session ends
+//	gateway dies in an ack wait    written, half a second after the wait
+//	fallback cannot be published   fallback_failed counts the users; their results stand all the same
 //	lane of a gateway full         the routes are unknown, nothing was sent
 //	kick under an overtaken fence  looked up again, at most three rounds
 //	caller's context ends          what is known by then is returned

@@ -10,8 +10,8 @@ import (
 var (
 	// ErrClosed is returned when the Delivery has been closed.
 	ErrClosed = errors.New("delivery is closed")
-	// ErrUnsupported is returned when a call asks for what this version does not do: waiting for
-	// acknowledgements, a fallback, or kicking by token.
+	// ErrUnsupported is returned when a call asks for what this version does not do: kicking by
+	// token.
 	ErrUnsupported = errors.New("not supported by this version")
 	// ErrTooLarge is returned when a call names too many uids, or a message or an answer does not
 	// fit.

@@ -19,6 +19,7 @@ type metrics struct {
 	routes     *prometheus.CounterVec // pushed to, by result
 	pushTime   prometheus.Histogram
 	retries    prometheus.Counter
+	fallbacks  *prometheus.CounterVec // unreached users published, by outcome
 	kicks      *prometheus.CounterVec // sessions, by result
 	removes    prometheus.Counter
 }
@@ -50,8 +51,9 @@ func newMetrics(r prometheus.Registerer, stats func() client.Stats) *metrics {
 		lookupTime: seconds("lookup_seconds", "Time of a look-up, waits for fresh slots included."),
 		pushes:     counter("pushes_total", "Messages pushed."),
 		routes:     counters("push_routes_total", "Routes pushed to, by result.", "result"),
-		pushTime:   seconds("push_seconds", "Time of a push, its look-up and tries included."),
+		pushTime:   seconds("push_seconds", "Time of a push, its look-up, tries and wait for acks included."),
 		retries:    counter("push_retries_total", "Routes tried again since their session was being set up."),
+		fallbacks:  counters("fallback_total", "Users not reached whose message was published, or could not be.", "outcome"),
 		kicks:      counters("kicked_total", "Sessions that were to be kicked, by result.", "result"),
 		removes:    counter("removed_total", "Routes removed that their gateway had disowned."),
 	}
@@ -88,6 +90,11 @@ func (m *metrics) pushed(p *plan, took time.Duration) {
 			add(m.routes, schema.PushResult(r).String(), n)
 		}
 	}
+}
+
+func (m *metrics) fellBack(published, failed int) {
+	add(m.fallbacks, "published", published)
+	add(m.fallbacks, "failed", failed)
 }
 
 func (m *metrics) retried(routes int) { m.retries.Add(float64(routes)) }

@@ -11,13 +11,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/nats-io/nats.go/micro"
+
+	"github.com/rollcall-mesh/rollcall/schema"
 )
 
 // ServiceConfig configures a Service. The zero value works.
 type ServiceConfig struct {
 	Version string        // shown by `nats micro`, as in 1.2.3; default 0.0.0
 	Workers int           // calls served at once; more are answered 429. Default 2048
-	Timeout time.Duration // of a call, beside its await_ms. Default 10 s
+	Timeout time.Duration // of a call, beside its await_ms and ack_wait_ms. Default 10 s
 	Log     *slog.Logger  // default: nowhere
 }
 
@@ -106,7 +108,7 @@ func (s *Service) handler(ctx context.Context, e endpoint) micro.HandlerFunc {
 		}
 		go func() {
 			defer func() { <-s.places }()
-			within, cancel := context.WithTimeout(ctx, s.config.Timeout+maxAwait)
+			within, cancel := context.WithTimeout(ctx, s.config.Timeout+maxAwait+schema.MaxAckWait)
 			defer cancel()
 			body, err := e.serve(within, r.Data())
 			s.answer(e, r, body, err)

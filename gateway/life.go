@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -25,6 +26,8 @@ type life struct {
 	pushes *intake
 	kicks  *intake
 	asks   *intake
+
+	ackWaits atomic.Int32 // messages whose senders wait for acknowledgements
 
 	mu    sync.Mutex // guards spawn against the end
 	ended bool

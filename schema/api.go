@@ -1,11 +1,15 @@
 package schema
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Bounds of one call of the service.
 const (
 	MaxCallUIDs = 1000
 	MaxAwaitMS  = 30_000
+	MaxAckMS    = int64(MaxAckWait / time.Millisecond)
 )
 
 // LookupCall is the request of presence.lookup.
@@ -62,13 +66,13 @@ type PushCall struct {
 	Payload   json.RawMessage `json:"payload"`
 	ID        string          `json:"id,omitempty"` // drawn where empty
 	From      UID             `json:"from,omitempty"`
-	Device    DeviceID        `json:"device,omitempty"` // only this device
-	Flag      Flag            `json:"flag,omitempty"`   // only devices of this class
-	Ack       bool            `json:"ack,omitempty"`    // the devices are asked to acknowledge
-	AckWaitMS int64           `json:"ack_wait_ms,omitempty"`
+	Device    DeviceID        `json:"device,omitempty"`      // only this device
+	Flag      Flag            `json:"flag,omitempty"`        // only devices of this class
+	Ack       bool            `json:"ack,omitempty"`         // the devices are asked to acknowledge
+	AckWaitMS int64           `json:"ack_wait_ms,omitempty"` // wait so long for the devices; implies ack
 	Except    *Except         `json:"except,omitempty"`
 	AwaitMS   int64           `json:"await_ms,omitempty"`
-	Fallback  string          `json:"fallback,omitempty"`
+	Fallback  string          `json:"fallback,omitempty"` // where the unreached are published: fallback.<name>
 	Report    Report          `json:"report,omitempty"`
 }
 
@@ -95,6 +99,8 @@ type PushReply struct {
 	ID      string        `json:"id"`
 	Results []PushedReply `json:"results"`
 	Next    int           `json:"next,omitempty"` // index of the first uid that was not pushed to; 0: none
+	// FallbackFailed counts the unreached that could not be published.
+	FallbackFailed int `json:"fallback_failed,omitempty"`
 }
 
 // PushCounts is the answer of presence.push in the report counts, in uids.
@@ -103,7 +109,29 @@ type PushCounts struct {
 	Reached   int    `json:"reached"`
 	Unreached int    `json:"unreached"`
 	Unknown   int    `json:"unknown"` // may have been reached
+	// FallbackFailed counts the unreached that could not be published.
+	FallbackFailed int `json:"fallback_failed,omitempty"`
 }
+
+// Missed is what fallback.<name> carries: a message that did not reach a user.
+type Missed struct {
+	ID      string          `json:"id"`
+	UID     UID             `json:"uid"`
+	From    UID             `json:"from,omitempty"`
+	Payload json.RawMessage `json:"payload"`
+	Why     MissedWhy       `json:"why"`
+}
+
+// MissedWhy is why a message did not reach a user. The set is closed.
+type MissedWhy string
+
+// Why a message did not reach a user.
+const (
+	MissedOffline   MissedWhy = "offline"    // no device of those meant is connected
+	MissedUnknown   MissedWhy = "unknown"    // nobody could tell: the message may have been written all the same
+	MissedQueueFull MissedWhy = "queue_full" // connected, but it reads too slowly
+	MissedOwnerGone MissedWhy = "owner_gone" // its gateway has died
+)
 
 // PushedReply is what became of a push for one uid.
 type PushedReply struct {

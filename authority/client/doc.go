@@ -27,7 +27,8 @@
 //   - What one caller brings that cannot be written spoils nobody who waits with him.
 //
 // Goroutines: those of Run, which waits for all of them: one a busy lane, from the second request
-// on; one a read of a slot's key. None a slot, and none while nothing happens.
+// on; one a read of a slot's key; one a push whose acknowledgements follow, in a second message to
+// an inbox of its own, until half a second after its wait. None a slot, and none while nothing happens.
 //
 //	failure                         what happens
 //	no responders, fence new here   asked again after 5, 10, 20, 40 ms: interest travels
