@@ -54,6 +54,8 @@ type Authenticator interface {
 // listeners that others than this machine can reach.
 type Insecure struct{}
 
+func (Insecure) localOnly() {}
+
 // Authenticate believes everything.
 func (Insecure) Authenticate(_ context.Context, c Credentials) (Identity, error) {
 	id := Identity{UID: schema.UID(c.Token), Device: c.Device, Flag: c.Flag, Level: c.Level, WatchAny: true}
@@ -74,8 +76,13 @@ func (id *Identity) mayWatch(u schema.UID) bool {
 	return id.WatchAny || u == id.UID || slices.Contains(id.Watch, u)
 }
 
-// openToOthers reports whether more than this machine can reach an address.
+// openToOthers reports whether more than this machine may reach an address.
 func openToOthers(a net.Addr) bool {
-	tcp, ok := a.(*net.TCPAddr)
-	return ok && !tcp.IP.IsLoopback()
+	switch a := a.(type) {
+	case *net.TCPAddr:
+		return !a.IP.IsLoopback()
+	case *net.UnixAddr:
+		return false
+	}
+	return true
 }

@@ -222,6 +222,11 @@ type anywhere struct {
 
 func (a anywhere) Addr() net.Addr { return &net.TCPAddr{IP: a.ip, Port: 80} }
 
+func TestOpenToOthers(t *testing.T) {
+	require.False(t, openToOthers(&net.UnixAddr{Name: "/run/x"}))
+	require.True(t, openToOthers(&net.IPAddr{}), "what is not known may be")
+}
+
 func TestConfig(t *testing.T) {
 	open := func(ip net.IP) []Listener { return []Listener{{"ws", anywhere{ip: ip}}} }
 	local := open(net.IPv6loopback)
@@ -231,6 +236,8 @@ func TestConfig(t *testing.T) {
 		c := good
 		c.Listeners = open(ip)
 		require.ErrorIs(t, c.validate(), ErrInsecure, ip.String())
+		c.Auth = &Insecure{}
+		require.ErrorIs(t, c.validate(), ErrInsecure)
 		c.Auth = hs256(t, JWTConfig{})
 		require.NoError(t, c.validate())
 	}

@@ -139,7 +139,7 @@ func (c *Config) validate() error {
 			return fmt.Errorf("config Listeners: two are called %q", l.Name)
 		}
 		names[l.Name] = true
-		if _, insecure := c.Auth.(Insecure); insecure && openToOthers(l.Addr()) {
+		if _, insecure := c.Auth.(interface{ localOnly() }); insecure && openToOthers(l.Addr()) {
 			return fmt.Errorf("%w: %s", ErrInsecure, l.Addr())
 		}
 	}

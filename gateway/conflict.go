@@ -146,11 +146,9 @@ func (g *Gateway) sendChases(ctx context.Context, l *life, owner schema.Process,
 	for i, c := range batch {
 		entries[i] = c.KickEntry
 	}
-	codes, err := g.kick(ctx, l, owner, entries)
-	if err == nil || errors.Is(err, client.ErrGone) {
-		return nil // a stale one was overtaken: the order of the logins decides
+	if _, err := g.kick(ctx, l, owner, entries); err == nil || errors.Is(err, client.ErrGone) {
+		return nil // out, or the owner knows a higher fence: then the order of the logins decides
 	}
-	_ = codes
 	ttl := g.view.Config().TTL()
 	for _, c := range batch {
 		if g.now()-c.since >= ttl {

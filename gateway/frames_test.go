@@ -33,19 +33,21 @@ func raw(fin bool, opcode byte, payload []byte) []byte {
 	return append(append(b, 0, 0, 0, 0), payload...)
 }
 
-// TestBrokenRules has a client break each rule, before its hello and after it. It ends that client
-// with the code documented, and nobody else feels it.
-func TestBrokenRules(t *testing.T) {
-	hello := []byte(`{"type":"hello","token":"alice","device":"d2"}`)
-	bomb := []byte{0xdd, 0xff, 0xff, 0xff, 0xff}
-	for name, rule := range map[string]struct {
-		enc    schema.Encoding
-		before bool // break it instead of the hello
-		send   func(d *device)
-		want   schema.CloseCode
-		hint   schema.FrameCode
-	}{
-		"hello twice":          {send: func(d *device) { d.sendBytes(hello) }, want: schema.CloseBadFrame, hint: schema.FrameBadMessage},
+// rule is one that a client breaks, and what it gets for it.
+type rule struct {
+	enc    schema.Encoding
+	before bool // break it instead of the hello
+	send   func(d *device)
+	want   schema.CloseCode
+	hint   schema.FrameCode
+}
+
+var (
+	secondHello = []byte(`{"type":"hello","token":"alice","device":"d2"}`)
+	bomb        = []byte{0xdd, 0xff, 0xff, 0xff, 0xff} // an array of four thousand million
+
+	brokenRules = map[string]rule{
+		"hello twice":          {send: func(d *device) { d.sendBytes(secondHello) }, want: schema.CloseBadFrame, hint: schema.FrameBadMessage},
 		"before hello":         {before: true, send: func(d *device) { d.sendBytes([]byte(`{"type":"ping"}`)) }, want: schema.CloseBadFrame, hint: schema.FrameBadMessage},
 		"unknown before hello": {before: true, send: func(d *device) { d.sendBytes([]byte(`{"type":"x"}`)) }, want: schema.CloseBadFrame, hint: schema.FrameBadMessage},
 		"not JSON":             {send: func(d *device) { d.sendBytes([]byte(`{"type":`)) }, want: schema.CloseBadFrame, hint: schema.FrameBadMessage},
@@ -59,9 +61,9 @@ func TestBrokenRules(t *testing.T) {
 		}, want: schema.CloseBadFrame, hint: schema.FrameBadMessage},
 		"msgpack bomb":          {enc: schema.Msgpack, send: func(d *device) { d.sendBytes(bomb) }, want: schema.CloseBadFrame, hint: schema.FrameBadMessage},
 		"bomb instead of hello": {enc: schema.Msgpack, before: true, send: func(d *device) { d.sendBytes(bomb) }, want: schema.CloseBadFrame, hint: schema.FrameBadMessage},
-		"binary on text":        {send: func(d *device) { d.ws.Write(d.t.Context(), websocket.MessageBinary, hello) }, want: schema.CloseWrongKind},
-		"binary, no hello":      {before: true, send: func(d *device) { d.ws.Write(d.t.Context(), websocket.MessageBinary, hello) }, want: schema.CloseWrongKind},
-		"text on binary":        {enc: schema.Msgpack, send: func(d *device) { d.ws.Write(d.t.Context(), websocket.MessageText, hello) }, want: schema.CloseWrongKind},
+		"binary on text":        {send: func(d *device) { d.ws.Write(d.t.Context(), websocket.MessageBinary, secondHello) }, want: schema.CloseWrongKind},
+		"binary, no hello":      {before: true, send: func(d *device) { d.ws.Write(d.t.Context(), websocket.MessageBinary, secondHello) }, want: schema.CloseWrongKind},
+		"text on binary":        {enc: schema.Msgpack, send: func(d *device) { d.ws.Write(d.t.Context(), websocket.MessageText, secondHello) }, want: schema.CloseWrongKind},
 		"not UTF-8":             {send: func(d *device) { d.sendBytes([]byte("{\"type\":\"ping\",\"id\":\"\xff\"}")) }, want: schema.CloseBadUTF8},
 		"1 MiB":                 {send: func(d *device) { d.sendBytes(bytes.Repeat([]byte(" "), 1<<20)) }, want: schema.CloseTooBig},
 		"1 MiB, no hello":       {before: true, send: func(d *device) { d.sendBytes(bytes.Repeat([]byte(" "), 1<<20)) }, want: schema.CloseTooBig},
@@ -101,7 +103,13 @@ func TestBrokenRules(t *testing.T) {
 				}
 			}
 		}, want: schema.CloseRate},
-	} {
+	}
+)
+
+// TestBrokenRules has a client break each rule, before its hello and after it. It ends that client
+// with the code documented, and nobody else feels it.
+func TestBrokenRules(t *testing.T) {
+	for name, rule := range brokenRules {
 		t.Run(name, func(t *testing.T) {
 			perform(t, func(c *Config) { c.Limits.QueueFrames = 10_000 }, func(t *testing.T, st *stage) {
 				other := st.hello("bob", "d1")

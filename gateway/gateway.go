@@ -117,7 +117,7 @@ func (g *Gateway) now() time.Duration { return time.Since(g.start) + 1 }
 // lease.ErrTakenOver where another process stands under the node's name, and the error of a
 // listener that fails. It is called once.
 func (g *Gateway) Run(ctx context.Context) error {
-	ctx, fail := context.WithCancelCause(ctx)
+	until, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	defer g.changes(g.changed)()
 	var parts sync.WaitGroup
@@ -129,8 +129,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 		})
 	}
 	servers := g.listen(fail)
-	err := g.holder.Run(ctx, func(lease context.Context, me schema.Process) error {
-		return g.live(ctx, lease, me)
+	err := g.holder.Run(until, func(lease context.Context, me schema.Process) error {
+		return g.live(until, lease, me)
 	})
 	g.draining.Store(true)
 	g.closeAll(err)
@@ -138,8 +138,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	g.door.serving.Wait()
 	g.stop()
 	parts.Wait()
-	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
-		err = cause
+	if err == nil && ctx.Err() == nil {
+		err = context.Cause(until)
 	}
 	return err
 }

@@ -53,8 +53,9 @@ func credentials(s *session, f schema.ClientFrame) (Credentials, error) {
 // login takes a session from its hello to active, or to its end.
 func (g *Gateway) login(s *session, c Credentials) {
 	defer s.settle()
+	start := g.now()
 	outcome, e := g.tryLogin(s, c)
-	g.metrics.login(outcome, g.now()-s.opened)
+	g.metrics.login(outcome, g.now()-start)
 	if outcome == outcomeOK {
 		return
 	}

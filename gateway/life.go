@@ -48,7 +48,6 @@ func (g *Gateway) newLife(ctx context.Context, me schema.Process) *life {
 			return g.sendChases(ctx, l, p, batch)
 		},
 	}
-	l.syncs.places = make(chan struct{}, syncsInFlight)
 	l.pushes = newIntake(func(m *nats.Msg) { g.servePush(l, m) })
 	l.kicks = newIntake(func(m *nats.Msg) { g.serveKick(l, m) })
 	l.asks = newIntake(func(m *nats.Msg) { g.serveSessions(l, m) })

@@ -12,9 +12,14 @@ func (o *outbox) add(frame []byte, maxFrames, maxBytes int) bool {
 	if n := len(o.frames); n > 0 && (n >= maxFrames || o.bytes+len(frame) > maxBytes) {
 		return false
 	}
+	o.must(frame)
+	return true
+}
+
+// must queues a frame, room or not: the one that a client has been waiting for.
+func (o *outbox) must(frame []byte) {
 	o.frames = append(o.frames, frame)
 	o.bytes += len(frame)
-	return true
 }
 
 // take empties the outbox and gives what was in it. Its memory is the caller's: an idle session

@@ -104,7 +104,7 @@ func (s *session) activate(by schema.Target, o schema.Order, connected []byte) b
 	}
 	s.enterLocked(active)
 	s.told, s.order = by, o
-	s.out.add(connected, s.g.config.Limits.QueueFrames, s.g.config.Limits.QueueBytes)
+	s.out.must(connected)
 	return true
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
-// syncsInFlight bounds the chunks that are under way at a time, of all slots: with as many
-// gateways as there may be, a new authority is not flooded.
+// syncsInFlight bounds the chunks that are under way to one authority at a time: with as many
+// gateways as there may be, a new one is not flooded, and a deaf one keeps up no other.
 const syncsInFlight = 8
 
 // syncs says which slots' authorities have to be told of sessions:
@@ -19,10 +19,9 @@ const syncsInFlight = 8
 //	touch answered unknown ----> one session -+--> one goroutine a slot, while there is something
 //	verdict retry, old_seq ----> one session -+    to tell: chunk, answer, next chunk; last marked
 type syncs struct {
-	places chan struct{} // one a chunk under way
-
 	mu     sync.Mutex
 	wanted [schema.Slots]wantedSync
+	places map[schema.Process]chan struct{} // by authority: one a chunk under way
 }
 
 type wantedSync struct {
@@ -77,6 +76,19 @@ func (y *syncs) putBack(n schema.Slot, whole bool, sessions []*session) {
 	w.sessions = append(w.sessions, sessions...)
 }
 
+// placesAt gives the places of an authority.
+func (y *syncs) placesAt(p schema.Process) chan struct{} {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.places == nil {
+		y.places = make(map[schema.Process]chan struct{})
+	}
+	if y.places[p] == nil {
+		y.places[p] = make(chan struct{}, syncsInFlight)
+	}
+	return y.places[p]
+}
+
 // syncSlot tells a slot's owner what it has to be told, until there is nothing more.
 func (g *Gateway) syncSlot(ctx context.Context, l *life, n schema.Slot) {
 	tries := pace{first: 20 * time.Millisecond, most: time.Second}
@@ -125,9 +137,10 @@ func (g *Gateway) syncOnce(ctx context.Context, l *life, n schema.Slot, whole bo
 
 // syncChunk tells of one chunk and gives the sessions back that have to be told of again.
 func (g *Gateway) syncChunk(ctx context.Context, l *life, to schema.Target, last bool, chunk []*session) (again []*session, err error) {
+	places := l.syncs.placesAt(to.Authority)
 	select {
-	case l.syncs.places <- struct{}{}:
-		defer func() { <-l.syncs.places }()
+	case places <- struct{}{}:
+		defer func() { <-places }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

@@ -7,6 +7,9 @@
 //	demo.Signal(syscall.SIGKILL)
 //	code := demo.Wait()
 //
+//	server := process.StartNATS(t)                         // deploy/nats.conf, in a process of its own
+//	process.StartWith(t, server.As(deploy.Gateway), "gateway", "--node", "gw-1")
+//
 // Each process is killed at the end of its test, if it still runs. Its lines go to the test's log
 // when the test fails. Secrets are given with Env, never as arguments.
 //

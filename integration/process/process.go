@@ -25,8 +25,12 @@ const patience = 20 * time.Second
 // program is the built binary: one a test program, made by Main.
 var program string
 
-// Main builds the program, runs the tests and fails on a leaked goroutine.
+// Main builds the program, runs the tests and fails on a leaked goroutine. In a process that
+// StartNATS has started it is the NATS server instead.
 func Main(m *testing.M) {
+	if store := os.Getenv(natsVariable); store != "" {
+		os.Exit(runNATS(store))
+	}
 	dir, err := os.MkdirTemp("", "rollcall-test-")
 	if err == nil {
 		program = filepath.Join(dir, "rollcall")
@@ -73,7 +77,12 @@ func Start(t *testing.T, args ...string) *Process { return StartWith(t, nil, arg
 // environment says of NATS and rollcall is left out.
 func StartWith(t *testing.T, env Env, args ...string) *Process {
 	t.Helper()
-	p := &Process{t: t, name: args[0], cmd: exec.Command(program, args...), more: make(chan struct{}), ended: make(chan struct{})}
+	return start(t, args[0], exec.Command(program, args...), env)
+}
+
+func start(t *testing.T, name string, cmd *exec.Cmd, env Env) *Process {
+	t.Helper()
+	p := &Process{t: t, name: name, cmd: cmd, more: make(chan struct{}), ended: make(chan struct{})}
 	p.cmd.Env = append(cleanEnv(), env...)
 	stdout, err := p.cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -163,6 +172,16 @@ func (p *Process) Wait() int {
 		require.FailNow(p.t, p.name+" does not end")
 	}
 	return p.cmd.ProcessState.ExitCode()
+}
+
+// Running reports whether the process has not ended.
+func (p *Process) Running() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
 }
 
 // Stop ends a process as an operator does, and requires that it ends well.

@@ -1,0 +1,89 @@
+// Package gateway holds the WebSockets of users' devices and speaks for them in the mesh: it logs
+// them in, keeps their routes alive, puts messages on exactly their sockets, and ends them when
+// another login or an operator says so. The wire format is schema's; who owns which slot, and one
+// try at asking it, is authority/client's.
+//
+// # A session
+//
+//	accept.go    upgrade, limits before it                       door.go   who is in
+//	read.go      frames, and the rules that end a session        wire.go   the connection below
+//	hello.go     hello -> authenticate (auth.go, jwt.go) -> pending (registry.go)
+//	activate.go  register -> end conflicts (conflict.go) -> commit -> active (slot.go)
+//	write.go     outbox -> socket                                heartbeat.go  silence, token's end
+//	close.go     sealed, out of slot and registry, last word queued; then the socket closes
+//
+// # Goroutines
+//
+//	Run
+//	 +- a listener's http.Server ---- a goroutine a handshake, ends with the upgrade
+//	 +- a session: serve (reader) --+-- writer           owns the socket's writes and its close
+//	 |                              +-- login            while one is under way
+//	 |                              +-- a send, a watch  while without an answer; bounded
+//	 |                              +-- a ping           while without its pong
+//	 +- sweep (touch.go)              one slot after the other; also without a life
+//	 +- hub.run, hub.lookouts         events and look-ups for watches
+//	 +- client.Client.Run
+//	 +- holder.Run -- live (life.go)  one boot after the other; under each:
+//	      +- intake: push, kick, sessions      one serving loop each (intake.go)
+//	      +- a touch a slot, a sync a slot     while there is something to tell
+//	      +- a lane an authority: unregister   while there is something to tell (lanes.go)
+//	      +- a lane a gateway: repeated kicks  the same
+//
+// Each is waited for by what it hangs on in the drawing.
+//
+// # Lives
+//
+// A life is one boot of the gateway's key. When it ends the sockets stay, and nobody new comes in;
+// under the next the active sessions get a connected frame with their new names, and are synced to
+// every slot's authority with the orders of their logins. What is queued for the authorities, and
+// the owner seqs, are a life's: a boot that is gone counts for nothing anywhere.
+//
+// # Invariants
+//
+//   - A session is in its slot's list exactly while it is active, in the registry exactly while it is
+//     pending or active. Its state changes in three methods: admit, activate, close.
+//   - Becoming active, and the list of whom a new owner is told, are taken under the slot's mu: a
+//     login is either refused because a higher fence is known, or in that list.
+//   - The connected frame is the first that a session gets of what others send; messages go into
+//     the outbox of an active session only, and into none once it is sealed.
+//   - A kick is answered when the session is out of the registry and its outbox sealed. It never
+//     waits for a socket.
+//   - An owner seq is open until its target has answered it, or a later one of its session, or until
+//     its slot has another owner. Requests carry the number below the lowest open one.
+//   - A session's last word goes to the target that was last told of it, and nowhere else.
+//   - A session that has been dirty for a TTL is closed, so none lives on that nobody can reach.
+//   - Locks are taken in this order: hub, slot, session, ledger. None is held across network, a
+//     channel send or a callback.
+//
+// # Queues
+//
+//	outbox of a session     512 frames, 1 MiB   full: a push is queue_full; a frame that the client is
+//	                                            owed (answer, presence) closes it with 3004
+//	acks of a session       1,024 open          full: a push that wants one is queue_full
+//	sends of a session      16                  full: in_flight
+//	intakes                 1,024 messages      full: nats.go drops the newest
+//	unregisters             65,536              full: hellos are refused, 1013; none is dropped
+//	repeated kicks          65,536              full: dropped; the session's next touch ends it
+//	events for watches      8,192               full: dropped, then all is looked up again
+//
+// # Failures
+//
+//	no answer, or a refusal, in a login   tried again for 5 s, then 1013 with a hint; one rollback
+//	client ends while logging in          the same rollback
+//	life ends while logging in            1013 with a hint
+//	touch not answered                    dirty as before; 3006 when a TTL old
+//	touch answered unknown                that session is synced; superseded: closed
+//	slot has a new owner                  told of its sessions, unasked
+//	unregister not answered               repeated, until the slot has another owner or a TTL is over
+//	a kick proves nothing                 repeated until the authority lets go of the old route (2 s),
+//	                                      then in the background for a TTL
+//	silence of two heartbeats             3002
+//	a socket write takes 10 s             3004
+//	lease lost                            a new life
+//	node name taken by another process    3006, Run ends with lease.ErrTakenOver
+//	a serving loop is wedged              it takes no probe, the lease is not renewed and ends
+//	Run's context ends                    drain: see drain.go
+//
+// This version answers refresh with unsupported, and does not wait for acknowledgements: a push
+// that wants one is written, and its number kept until the device gives it back.
+package gateway
