@@ -235,7 +235,7 @@ func TestPayloads(t *testing.T) {
 		}
 		var pretty json.RawMessage = []byte("{\n \"a\": 1 }")
 		f := &schema.PushFrame{Payload: pretty, Recipients: []schema.Recipient{{UID: "alice", Session: num, Seq: 1}}}
-		require.Equal(t, []schema.PushResult{schema.PushWritten}, st.g.pushFrame(st.g.life.Load(), f, nil))
+		require.Equal(t, []schema.PushResult{schema.PushWritten}, st.g.pushFrame(st.g.life.Load(), f, nil, nil))
 		require.JSONEq(t, string(pretty), string(d.next(schema.TypeRecv).Payload))
 	})
 }
