@@ -36,6 +36,7 @@
 //   - owner_gone is proven: by the gateway's key, or by meeting nobody three times.
 //   - Who cannot be found out about is unknown, never offline; Kick then refuses, since it could not
 //     say whose sessions are left.
+//   - What Sessions tells comes from the gateway itself; a page of an earlier life leads nowhere.
 //   - The service pushes to nobody of whom its answer could not tell: next names the first.
 //   - What comes from outside is checked before it can reach a message that others share.
 //
@@ -53,6 +54,7 @@
 //	gateway dies in an ack wait    written, half a second after the wait
 //	fallback cannot be published   fallback_failed counts the users; their results stand all the same
 //	lane of a gateway full         the routes are unknown, nothing was sent
+//	gateway asked for sessions     404 where none lives under that name, 504 where it is silent
 //	kick under an overtaken fence  looked up again, at most three rounds
 //	caller's context ends          what is known by then is returned
 //	Service has no worker free     429

@@ -16,6 +16,8 @@ var (
 	// ErrTooLarge is returned when a call names too many uids, or a message or an answer does not
 	// fit.
 	ErrTooLarge = errors.New("too large")
+	// ErrNoGateway is returned when a call names a gateway that does not live.
+	ErrNoGateway = errors.New("no such gateway")
 	// ErrUnknownUser is returned when a call needs to know where a user is and nobody could tell:
 	// the slot is rebuilding, unowned or unreachable. The same may succeed a moment later.
 	ErrUnknownUser = errors.New("whereabouts of the user are unknown")

@@ -92,7 +92,7 @@ type endpoint struct {
 
 func (s *Service) endpoints() []endpoint {
 	return []endpoint{
-		{"lookup", s.lookup}, {"push", s.push}, {"kick", s.kick},
+		{"lookup", s.lookup}, {"push", s.push}, {"kick", s.kick}, {"sessions", s.sessions},
 		{"explain", s.explain}, {"slots", s.showSlots}, {"stats", s.stats},
 	}
 }

@@ -184,6 +184,43 @@ const (
 	KickUnknown   KickResult = "unknown"    // nobody answered, or not in time
 )
 
+// SessionsCall is the request of presence.sessions, answered by the gateway concerned.
+type SessionsCall struct {
+	Node    NodeID    `json:"node,omitempty"`    // may be left out where session is given
+	Session SessionID `json:"session,omitempty"` // only this one
+	Limit   int       `json:"limit,omitempty"`   // of the page, at most MaxSessions; 0: 500
+	Cursor  string    `json:"cursor,omitempty"`  // that of the page before
+}
+
+// SessionsReply is its answer: a page of the gateway's active sessions.
+type SessionsReply struct {
+	Node    NodeID         `json:"node"`
+	Boot    BootID         `json:"boot"`
+	Results []SessionReply `json:"results"`
+	Cursor  string         `json:"cursor,omitempty"` // of the next page; empty: this was the last
+}
+
+// SessionReply is one session as its gateway tells of it. Ages are in milliseconds.
+type SessionReply struct {
+	UID         UID       `json:"uid"`
+	Session     SessionID `json:"session"`
+	Listener    Listener  `json:"listener"`
+	Device      DeviceID  `json:"device"`
+	Flag        Flag      `json:"flag"`
+	Level       string    `json:"level"`
+	ConnectedMS int64     `json:"connected_ms"`
+	ActiveMS    int64     `json:"active_ms"`
+	TTLMS       int64     `json:"ttl_ms"`
+}
+
+// NewSessionReply gives a session as the service shows it.
+func NewSessionReply(r *Route) SessionReply {
+	return SessionReply{
+		UID: r.UID, Session: r.Session.Outside(r.Owner.Boot), Listener: r.Listener, Device: r.Device, Flag: r.Flag,
+		Level: r.Level.String(), ConnectedMS: r.Age.Milliseconds(), ActiveMS: r.Idle.Milliseconds(), TTLMS: r.TTL.Milliseconds(),
+	}
+}
+
 // ExplainCall is the request of presence.explain; its answer is an Explanation.
 type ExplainCall struct {
 	UID UID `json:"uid"`

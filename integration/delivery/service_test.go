@@ -234,7 +234,7 @@ func TestServiceIsDiscoverable(t *testing.T) {
 			subjects = append(subjects, e.Subject)
 			require.NotEmpty(t, e.QueueGroup, "each call is served once")
 		}
-		require.Equal(t, []string{"presence.lookup", "presence.push", "presence.kick", "presence.explain", "presence.slots", "presence.stats"}, subjects)
+		require.Equal(t, []string{"presence.lookup", "presence.push", "presence.kick", "presence.sessions", "presence.explain", "presence.slots", "presence.stats"}, subjects)
 	})
 }
 
