@@ -22,6 +22,8 @@ type metrics struct {
 	fallbacks  *prometheus.CounterVec // unreached users published, by outcome
 	kicks      *prometheus.CounterVec // sessions, by result
 	removes    prometheus.Counter
+	watches    prometheus.Gauge   // users watched at the moment, each watch by itself
+	resyncs    prometheus.Counter // of watches
 }
 
 func newMetrics(r prometheus.Registerer, stats func() client.Stats) *metrics {
@@ -55,6 +57,8 @@ func newMetrics(r prometheus.Registerer, stats func() client.Stats) *metrics {
 		retries:    counter("push_retries_total", "Routes tried again since their session was being set up."),
 		fallbacks:  counters("fallback_total", "Users not reached whose message was published, or could not be.", "outcome"),
 		kicks:      counters("kicked_total", "Sessions that were to be kicked, by result.", "result"),
+		watches:    f.NewGauge(prometheus.GaugeOpts(opts("watched_users", "Users that are being watched."))),
+		resyncs:    counter("watch_resyncs_total", "Times that a watch looked up again since it may have missed events."),
 		removes:    counter("removed_total", "Routes removed that their gateway had disowned."),
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/rollcall-mesh/rollcall/authority/client"
 	"github.com/rollcall-mesh/rollcall/schema"
-	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
 // Times and sizes of watching.
@@ -49,7 +49,7 @@ type hub struct {
 // topic is a watched user with who watches. It is subscribed to by the first of them; the others
 // wait for ready.
 type topic struct {
-	watched
+	client.Watched
 	watchers map[*session]struct{}
 	ready    chan struct{} // closed when the first of them has tried to subscribe
 	open     bool          // subscribed
@@ -99,8 +99,7 @@ func (h *hub) reserve(s *session, uids []schema.UID, most int) bool {
 func (h *hub) topicLocked(u schema.UID) *topic {
 	t := h.users[u]
 	if t == nil {
-		t = &topic{watchers: make(map[*session]struct{})}
-		t.uid, t.slot = u, subjects.SlotOf(u)
+		t = &topic{Watched: client.NewWatched(u), watchers: make(map[*session]struct{})}
 		h.users[u] = t
 	}
 	return t
@@ -117,7 +116,7 @@ func (h *hub) begin(s *session, uids []schema.UID) {
 	for _, u := range uids {
 		if t := h.users[u]; t != nil {
 			if _, mine := t.watchers[s]; mine {
-				f.Users = append(f.Users, t.shown())
+				f.Users = append(f.Users, t.Shown())
 			}
 		}
 	}
@@ -180,7 +179,7 @@ func (h *hub) subscribeTo(ctx context.Context, u schema.UID) (mine bool, err err
 	sub, err := h.open(t)
 	h.mu.Lock()
 	t.sub, t.open = sub, err == nil
-	t.stale = t.stale || err != nil
+	t.Stale = t.Stale || err != nil
 	if err != nil {
 		t.ready = nil // the next try subscribes
 	}
@@ -188,22 +187,22 @@ func (h *hub) subscribeTo(ctx context.Context, u schema.UID) (mine bool, err err
 	h.mu.Unlock()
 	close(ready)
 	if unwatched && err == nil {
-		h.shut(sub, t.slot)
+		h.shut(sub, t.Slot)
 	}
 	return true, err
 }
 
 // open subscribes to a user and to its slot.
 func (h *hub) open(t *topic) (*nats.Subscription, error) {
-	sub, err := h.g.push.ChanSubscribe(h.g.config.Prefix.Event(t.uid), h.events)
+	sub, err := h.g.push.ChanSubscribe(h.g.config.Prefix.Event(t.UID), h.events)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to user: %w", err)
 	}
 	h.mu.Lock()
-	st := h.slots[t.slot]
+	st := h.slots[t.Slot]
 	if st == nil {
 		st = new(slotTopic)
-		h.slots[t.slot] = st
+		h.slots[t.Slot] = st
 	}
 	st.users++
 	first := st.users == 1
@@ -211,12 +210,12 @@ func (h *hub) open(t *topic) (*nats.Subscription, error) {
 	if !first {
 		return sub, nil
 	}
-	slotSub, err := h.g.push.ChanSubscribe(h.g.config.Prefix.SlotEvent(t.slot), h.events)
+	slotSub, err := h.g.push.ChanSubscribe(h.g.config.Prefix.SlotEvent(t.Slot), h.events)
 	h.mu.Lock()
 	st.sub = slotSub
 	h.mu.Unlock()
 	if err != nil {
-		h.shut(sub, t.slot)
+		h.shut(sub, t.Slot)
 		return nil, fmt.Errorf("subscribe to slot: %w", err)
 	}
 	return sub, nil
@@ -267,7 +266,7 @@ func (h *hub) end(s *session, uids []schema.UID) {
 	}
 	h.mu.Unlock()
 	for _, t := range idle {
-		h.shut(t.sub, t.slot)
+		h.shut(t.sub, t.Slot)
 	}
 }
 
@@ -285,7 +284,7 @@ func (h *hub) leave(s *session) {
 func (h *hub) look(ctx context.Context, uids []schema.UID) {
 	for some := range slices.Chunk(uids, lookAtMost) {
 		for _, f := range h.g.mesh.Lookup(ctx, some) {
-			h.update(f.UID, func(t *topic) bool { return t.learn(f) })
+			h.update(f.UID, func(t *topic) bool { return t.Learn(f) })
 		}
 	}
 }
@@ -299,7 +298,7 @@ func (h *hub) update(u schema.UID, change func(*topic) bool) {
 	var told []telling
 	h.mu.Lock()
 	if t := h.users[u]; t != nil && change(t) {
-		f := schema.ServerFrame{Type: schema.TypePresence, Users: []schema.WatchedUser{t.shown()}}
+		f := schema.ServerFrame{Type: schema.TypePresence, Users: []schema.WatchedUser{t.Shown()}}
 		var frames [2][]byte
 		for s := range t.watchers {
 			if frames[s.enc] == nil {
@@ -338,10 +337,10 @@ func (h *hub) event(m *nats.Msg) {
 		return
 	}
 	if e.Type == schema.EventRebuilt {
-		h.stale(func(t *topic) bool { return t.slot == e.Slot })
+		h.stale(func(t *topic) bool { return t.Slot == e.Slot })
 		return
 	}
-	h.update(e.UID, func(t *topic) bool { return t.apply(e) })
+	h.update(e.UID, func(t *topic) bool { return t.Apply(e) })
 }
 
 // stale has the users chosen looked up again.
@@ -350,7 +349,7 @@ func (h *hub) stale(which func(*topic) bool) {
 	any := false
 	for _, t := range h.users {
 		if which(t) {
-			t.watched.stale, any = true, true
+			t.Stale, any = true, true
 		}
 	}
 	h.mu.Unlock()
@@ -399,7 +398,7 @@ func (h *hub) lookStale(ctx context.Context) {
 	var uids []schema.UID
 	h.mu.Lock()
 	for u, t := range h.users {
-		if t.watched.stale {
+		if t.Stale {
 			uids = append(uids, u)
 		}
 	}

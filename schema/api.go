@@ -60,6 +60,22 @@ func NewRouteReply(r *Route) RouteReply {
 	}
 }
 
+// Route reads a route of the uid as the service has shown it; false where it cannot be one.
+func (r *RouteReply) Route(uid UID) (Route, bool) {
+	boot, num, ok := r.Session.Parse()
+	level, err := ParseLevel(r.Level)
+	if !ok || boot != r.Boot || err != nil {
+		return Route{}, false
+	}
+	return Route{
+		UID: uid, Owner: Process{Node: r.Node, Boot: boot}, Session: num, Device: r.Device, Flag: r.Flag, Level: level,
+		Listener: r.Listener, Order: r.Order,
+		Age: millis(r.ConnectedMS), Idle: millis(r.ActiveMS), TTL: millis(r.TTLMS),
+	}, true
+}
+
+func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
 // PushCall is the request of presence.push.
 type PushCall struct {
 	UIDs      []UID           `json:"uids"`
