@@ -21,7 +21,9 @@
 //	                        v
 //	                   event.<slot>.<token>
 //
-//	bucket --notices--> lease.View --wake--> slots.go: follow, claim, reap, upkeep
+//	bucket --notices--> lease.View --wake--> slots.go: follow, claim, balance, reap, upkeep
+//	sys.disconnect -----------------------> proof.go: end the lease of a worker that has lost its
+//	                                        connection and does not come back in 100 ms
 //
 // # A life
 //
@@ -29,12 +31,28 @@
 // ends with the lease. All goroutines of a life end with it, and all tenures with them: the next
 // life has another boot, and begins with empty directories.
 //
+// # How a slot comes to a worker, and goes
+//
+//	        claim: by rank, k seconds after nobody owns it        its key names us: taken up
+//	unowned ------------------------------------------> tenure <------------------------ handed over
+//	                                                      |
+//	  hand-over: the successor is written into the key, eight at a time; shares are evened out in a
+//	             membership that stood still, and a worker that stops hands all over
+//	  moved:     the key names another owner or another fence
+//	  overtaken: a higher fence was seen; the key is written again until it is above (reclaim.go)
+//	  life over: lease lost
+//	                                                      |
+//	                                                      v
+//	                        ended: the directory is deleted at once; for 5 s who asks is told the new owner
+//
 // # Goroutines of a life
 //
 //	loop.run       max(2, GOMAXPROCS) for slot requests (a slot always goes to the same one, so that
 //	               its requests stay in order), as many for look-ups
 //	publish        events
-//	keepSlots      the only writer of the table of what is held
+//	keepSlots      the only one that takes slots up
+//	heedDisconnects, and a short-lived one an event that it heeds
+//	handOver       one at a time: slots on their way to another worker
 //	reread         one short-lived read a key, when a request shows that the view is behind
 //
 // # Invariants
@@ -43,20 +61,31 @@
 //   - Every request is compared with the tenure's target by [schema.Target.Differs] after it was
 //     taken from the queue, and the lease is checked then too.
 //   - A login is committed only inside the trust of the lease: 2/3 of it, from the start of the
-//     last acknowledged attempt. Beyond it look-ups, touches, unregister and sync are answered,
-//     marked suspect.
+//     last acknowledged attempt, and over the connection of that attempt. Otherwise look-ups,
+//     touches, unregister and sync are answered, marked suspect, as long as no other owner is
+//     known: where nobody can write, nobody can succeed.
 //   - A uid without routes is unknown, not offline, until every gateway that may have sessions of
 //     the slot has sent its last chunk or is gone.
 //   - Events leave in the order of their stamps; none while the slot is being rebuilt.
 //
 // # Failures
 //
-//	process killed            its key stands still for a lease; a survivor writes state=dead, then
-//	                          claims its slots by rank; the gateways sync them unasked
+//	process killed            by proof where disconnect events are imported, 100 ms after its
+//	                          connection has ended; else when its key has stood still for a lease: a
+//	                          survivor writes state=dead, then claims its slots by rank; the gateways
+//	                          sync them unasked
+//	connection cut            it redials at once and renews its key over the new connection, suspect
+//	                          until that is acknowledged; in time, nothing moves
+//	process stops             state=leaving, its slots are handed over, then the lease is resigned
+//	JetStream out of reach    suspect; no directory is lost, no lease ended: failed reads and writes
+//	                          of the bucket restart everybody's timers
+//	a server lost writes      who has seen a higher fence says so; the slot's fence is lifted above
 //	restarted at once         it takes its own key over (nobody answers for the old boot), so its
 //	                          slots are unowned at once
 //	lease lost                all tenures are dropped, the next life begins
 //	slot key names another    the tenure is dropped, its requesters get mismatch and the new owner
+//	slot key deleted, or      the tenure is dropped once the bucket has been read after its claim, and
+//	  older than its tenure   the slot claimed again: nobody else need ever do it
 //	claim unanswered          found by the next look at the view: the key names us, we take it up
 //	gateway killed            its routes count for nothing once its key says dead or another boot
 //	a wedged loop             takes no probe: no renewal is sent, the lease ends

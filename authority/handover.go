@@ -63,7 +63,7 @@ func (w *Worker) leave(ctx context.Context) {
 		for some := range slices.Chunk(moves, inFlight) {
 			moved += w.handOver(ctx, some)
 		}
-		if moved == 0 && !pause(ctx, handAgain) {
+		if moved == 0 && lease.Wait(ctx, handAgain) != nil {
 			return
 		}
 	}
@@ -109,7 +109,7 @@ func (w *Worker) awaitReady(ctx context.Context, moved []schema.Target) {
 	}
 	for owner, groups := range byOwner {
 		for !w.ready(ctx, owner, groups) {
-			if !pause(ctx, readyAsk) {
+			if lease.Wait(ctx, readyAsk) != nil {
 				return
 			}
 		}

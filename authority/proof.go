@@ -100,7 +100,7 @@ func (w *Worker) probeEvents(ctx context.Context) (name string) {
 // unless it has come back over another in time. An event about any other connection means nothing.
 func (w *Worker) succeed(ctx context.Context, ended string) {
 	m, ok := w.renewedOver(ended)
-	if !ok || m.Process == w.Me() || !pause(ctx, returnWithin) {
+	if !ok || m.Process == w.Me() || lease.Wait(ctx, returnWithin) != nil {
 		return
 	}
 	for range proofTries {
@@ -130,16 +130,4 @@ func (w *Worker) renewedOver(connection string) (lease.Member, bool) {
 		}
 	}
 	return lease.Member{}, false
-}
-
-// pause waits, and reports false where ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

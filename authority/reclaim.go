@@ -33,12 +33,13 @@ func (w *Worker) overtaken(answer schema.AnswerHead, seen schema.Revision) schem
 	return answer
 }
 
-// reclaim gives up a tenure whose fence was overtaken, and, where the key still names it, writes the
-// key again until its revision is above all that was seen. The next look at the view takes it up,
-// with an empty directory.
-func (w *Worker) reclaim(ctx context.Context, t *tenure, seen schema.Revision) {
-	slot := t.target.Slot
-	w.drop(t, overtaken)
+// reclaim writes the key of a slot that it leaves to us, at a fence below one already seen, again until
+// its revision is above all that was seen. The next look at the view takes the slot up, with an empty
+// directory; where a read or a write fails here, it comes back to this.
+func (w *Worker) reclaim(ctx context.Context, slot schema.Slot, seen schema.Revision) {
+	if !w.holder.Trusted() {
+		return
+	}
 	if err := w.view.Reread(ctx, subjects.SlotKey(slot)); err != nil {
 		w.log.Warn("slot not reclaimed", "slot", slot, "err", err)
 		return

@@ -65,18 +65,22 @@ func (w *Worker) follow(ctx context.Context, now time.Time) {
 	var taken []*tenure
 	for i := range w.held {
 		s := schema.Slot(i)
-		target, owned := w.view.Target(s)
+		target, seen, owned := w.view.Address(s)
 		held := w.held[s].Load()
-		if held != nil && owned && target != held.target && target.Fence >= held.target.Fence {
+		switch {
+		case held == nil:
+		case held.deposedBy(target):
 			w.drop(held, movedAway)
 			held = nil
-		}
-		seen := w.view.Highest(s)
-		if held != nil && seen > held.target.Fence && owned {
-			w.reclaim(ctx, held, seen)
+		case owned && seen > held.target.Fence:
+			w.drop(held, overtaken)
 			held = nil
 		}
-		if held == nil && owned && target.Authority == w.Me() && target.Fence >= seen {
+		switch mine := owned && target.Authority == w.Me(); {
+		case held != nil || !mine:
+		case seen > target.Fence:
+			w.reclaim(ctx, s, seen)
+		default:
 			if t := w.take(target, now, w.cause(s)); t != nil {
 				taken = append(taken, t)
 			}
@@ -105,10 +109,10 @@ func (w *Worker) claim(ctx context.Context, k *keeper) {
 	won := make([]schema.Target, len(wanted))
 	var running sync.WaitGroup
 	free := make(chan struct{}, claimsInFlight)
-	for i, s := range wanted {
+	for i, target := range wanted {
 		free <- struct{}{}
 		running.Go(func() {
-			won[i] = w.claimOne(ctx, s)
+			won[i] = w.claimOne(ctx, target)
 			<-free
 		})
 	}
@@ -125,12 +129,14 @@ func (w *Worker) claim(ctx context.Context, k *keeper) {
 	w.awaitGateways(ctx, taken)
 }
 
-// wanted gives the slots to claim now, and keeps the book of who is unowned since when.
-func (w *Worker) wanted(k *keeper, now time.Time) (wanted []schema.Slot) {
+// wanted gives the slots to claim now, as their keys stood when it was seen that nobody owns them, and
+// keeps the book of who is unowned since when.
+func (w *Worker) wanted(k *keeper, now time.Time) (wanted []schema.Target) {
 	me := w.Me().Node
 	for i := range w.held {
 		s := schema.Slot(i)
-		if _, owned := w.view.Target(s); owned || w.held[s].Load() != nil {
+		target, _, owned := w.view.Address(s)
+		if owned || w.held[s].Load() != nil {
 			delete(k.unowned, s)
 			continue
 		}
@@ -140,7 +146,7 @@ func (w *Worker) wanted(k *keeper, now time.Time) (wanted []schema.Slot) {
 			k.unowned[s] = now
 		}
 		if claims(me, k.live, s, now.Sub(since)) {
-			wanted = append(wanted, s)
+			wanted = append(wanted, target)
 		}
 	}
 	return wanted
@@ -158,13 +164,14 @@ func (w *Worker) liveWorkers() (live []schema.Process) {
 	return live
 }
 
-// claimOne returns the target with the fence won, or the zero target.
-func (w *Worker) claimOne(ctx context.Context, s schema.Slot) schema.Target {
+// claimOne returns the target with the fence won, or the zero target. It names the revision at which
+// the key was unowned, not that of the moment: the view may have learnt of an owner meanwhile, and a
+// claim at that one's revision would take the slot from the living.
+func (w *Worker) claimOne(ctx context.Context, unowned schema.Target) schema.Target {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
-	me := w.Me()
-	revision, _ := w.view.Key(s)
-	fence, err := w.bucket.Claim(ctx, s, revision, me)
+	me, s := w.Me(), unowned.Slot
+	fence, err := w.bucket.Claim(ctx, s, unowned.Fence, me)
 	switch {
 	case err == nil:
 		return schema.Target{Slot: s, Fence: fence, Authority: me}
@@ -189,7 +196,7 @@ func (w *Worker) take(target schema.Target, now time.Time, cause schema.SlotCaus
 	t.cause = cause
 	w.view.Saw(target.Slot, target.Fence)
 	w.held[target.Slot].Store(t)
-	sub, err := w.nc.ChanSubscribe(w.config.Prefix.SlotAll(target.Slot, target.Fence), w.loops[int(target.Slot)%len(w.loops)].queue)
+	sub, err := w.nc.ChanSubscribe(w.config.Prefix.SlotAll(target.Slot, target.Fence), w.loops[int(target.Slot)%len(w.loops)].Queue)
 	if err != nil {
 		w.log.Warn("slot not served", "target", target.String(), "err", fmt.Errorf("subscribe: %w", err))
 		w.held[target.Slot].Store(nil)
@@ -249,7 +256,7 @@ func outstanding(gateways []lease.Member, fence schema.Revision) (out []schema.P
 
 // Why a tenure ended; also the label of the metric.
 const (
-	movedAway  = "moved_away"  // the key names another owner, or another fence
+	movedAway  = "moved_away"  // the key names another owner or another fence, or nobody
 	handedOver = "handed_over" // this worker has written its successor into the key
 	takenAnew  = "taken_anew"
 	overtaken  = "overtaken" // a higher fence was seen than its own
@@ -266,7 +273,7 @@ func (w *Worker) drop(t *tenure, why string) {
 	w.meter.moves.WithLabelValues(why).Inc()
 	w.log.Debug("slot dropped", "target", t.target.String(), "why", why)
 	w.spawn(func(ctx context.Context) {
-		pause(ctx, tellMoved)
+		_ = lease.Wait(ctx, tellMoved) // or the life has ended
 		if err := t.sub.Unsubscribe(); err != nil {
 			w.log.Debug("unsubscribe failed", "target", t.target.String(), "err", err)
 		}

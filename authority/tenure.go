@@ -43,6 +43,18 @@ func newTenure(target schema.Target, dir *directory.Directory, now, bound time.T
 	}}
 }
 
+// deposedBy reports whether what the slot's key says, as far as heard, ends the tenure. An older fence,
+// or no key at all, is old news until the bucket has been read after the claim. Later it is not: the
+// key was deleted, or a server has lost the tail of its log, and nobody else need ever claim the slot.
+func (t *tenure) deposedBy(key schema.Target) bool {
+	if key == t.target || key.Fence >= t.target.Fence {
+		return key != t.target
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rebuild.listed
+}
+
 // unknownLocked reports whether a uid without routes is unknown rather than offline.
 func (t *tenure) unknownLocked(now time.Time) bool {
 	r := &t.rebuild

@@ -18,6 +18,10 @@ import (
 	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
+// queued is how many requests may wait for one serving loop. It is small, since what is served
+// after its requester gave up is wasted work.
+const queued = 4096
+
 // Config is what a worker needs. The zero value of each field but Node works.
 type Config struct {
 	Node    schema.NodeID   // name of this process; required
@@ -51,8 +55,8 @@ type Worker struct {
 	log    *slog.Logger
 	meter  *metrics
 	out    *outbox
-	loops  []*loop
-	asks   *loop         // look-up, explain and status, for all slots
+	loops  []*lease.Loop
+	asks   *lease.Loop   // look-up, explain and status, for all slots
 	wake   chan struct{} // 1: the claim loop should look again; full is enough
 
 	held [schema.Slots]atomic.Pointer[tenure] // filled by the claim loop only
@@ -83,9 +87,9 @@ func New(nc *nats.Conn, b *lease.Bucket, v *lease.View, c Config) (*Worker, erro
 		asking: map[string]struct{}{},
 	}
 	w.meter = newMetrics(c.Metrics, w)
-	w.asks = newLoop(w.serveAsk)
+	w.asks = lease.NewLoop(queued, w.serveAsk)
 	for range max(2, runtime.GOMAXPROCS(0)) {
-		w.loops = append(w.loops, newLoop(w.serveSlot))
+		w.loops = append(w.loops, lease.NewLoop(queued, w.serveSlot))
 	}
 	w.holder = lease.NewHolder(b, v, lease.HolderConfig{
 		Role:     lease.Authority,
@@ -123,15 +127,15 @@ func (w *Worker) serve(until, leased context.Context, me schema.Process) error {
 	defer w.dropAll()
 
 	for _, l := range w.loops {
-		w.spawn(l.run)
+		w.spawn(l.Run)
 	}
 	for range len(w.loops) {
-		w.spawn(w.asks.run)
+		w.spawn(w.asks.Run)
 	}
 	w.spawn(w.publish)
 	w.spawn(w.heedDisconnects)
 
-	sub, err := w.nc.ChanSubscribe(w.config.Prefix.AuthorityAll(me), w.asks.queue)
+	sub, err := w.nc.ChanSubscribe(w.config.Prefix.AuthorityAll(me), w.asks.Queue)
 	if err != nil {
 		return fmt.Errorf("subscribe to requests of %s: %w", me, err)
 	}
@@ -139,7 +143,11 @@ func (w *Worker) serve(until, leased context.Context, me schema.Process) error {
 	cancel := w.view.Subscribe(func(lease.Change) { w.look() })
 	defer cancel()
 	w.log.Info("serving", "node", me.Node, "boot", me.Boot)
-	w.keepSlots(leased)
+	select {
+	case <-w.view.Ready(): // before that every slot looks unowned
+		w.keepSlots(leased)
+	case <-leased.Done():
+	}
 	if until.Err() != nil {
 		w.leave(ctx)
 	}
@@ -191,7 +199,7 @@ func (w *Worker) look() {
 // probe asks each serving loop to take one thing from its queue: a wedged one costs the lease.
 func (w *Worker) probe(ctx context.Context) error {
 	for _, l := range append(w.loops, w.asks) {
-		if err := l.probe(ctx); err != nil {
+		if err := l.Probe(ctx); err != nil {
 			return err
 		}
 	}

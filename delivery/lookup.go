@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rollcall-mesh/rollcall/authority/client"
+	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
@@ -62,7 +63,7 @@ func awaitFresh(ctx context.Context, lookup func(context.Context, []schema.UID) 
 	for wait := freshFirst; ; wait = min(2*wait, freshLast) {
 		at, uids := notFresh(found)
 		left := time.Until(until)
-		if len(at) == 0 || left <= 0 || sleep(ctx, min(wait, left)) != nil {
+		if len(at) == 0 || left <= 0 || lease.Wait(ctx, min(wait, left)) != nil {
 			return
 		}
 		for i, f := range lookup(ctx, uids) {
@@ -80,16 +81,4 @@ func notFresh(found []Found) (at []int, uids []schema.UID) {
 		}
 	}
 	return at, uids
-}
-
-// sleep waits, or returns why the context ended first.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

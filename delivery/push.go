@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
@@ -119,7 +120,7 @@ func (d *Delivery) carryOut(ctx context.Context, m Message, ackWait time.Duratio
 	for try := 0; len(at) > 0; try++ {
 		answered = append(answered, d.send(ctx, m, ackWait, p, at)...)
 		at = p.with(schema.PushPending)
-		if len(at) == 0 || try == len(retryAfter) || sleep(ctx, retryAfter[try]) != nil {
+		if len(at) == 0 || try == len(retryAfter) || lease.Wait(ctx, retryAfter[try]) != nil {
 			break
 		}
 		d.meter.retried(len(at))

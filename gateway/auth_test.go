@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -82,9 +83,7 @@ func TestJWTRefuses(t *testing.T) {
 	j := hs256(t, JWTConfig{Audience: "chat", Issuer: "us"})
 	good := func(change jwt.MapClaims) jwt.MapClaims {
 		c := jwt.MapClaims{"sub": "alice", "aud": "chat", "iss": "us"}
-		for k, v := range change {
-			c[k] = v
-		}
+		maps.Copy(c, change)
 		return c
 	}
 	_, err := try(t, j, sign(t, jwt.SigningMethodHS256, []byte(secret), good(nil)))

@@ -26,7 +26,7 @@ const maxReason = 123
 type ending struct {
 	code   schema.CloseCode
 	reason string              // short English; the code's meaning where empty
-	hint   *schema.ServerFrame // an error frame before the close frame
+	hint   *schema.ServerFrame // a frame before the close frame: an error that says more, or see untold
 	gone   bool                // the client has left, with or without a goodbye: it is told nothing
 }
 

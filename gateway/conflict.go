@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rollcall-mesh/rollcall/authority/client"
+	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
@@ -74,7 +75,7 @@ func (g *Gateway) endAt(ctx context.Context, l *life, uid schema.UID, by schema.
 		if list = left; len(list) == 0 {
 			return ends, nil
 		}
-		if err := sleep(ctx, kickRetry); err != nil {
+		if err := lease.Wait(ctx, kickRetry); err != nil {
 			return nil, err
 		}
 	}

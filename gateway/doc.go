@@ -24,7 +24,7 @@
 //	 +- hub.run, hub.lookouts         events and look-ups for watches
 //	 +- client.Client.Run
 //	 +- holder.Run -- live (life.go)  one boot after the other; under each:
-//	      +- intake: push, kick, sessions      one serving loop each (intake.go)
+//	      +- intake: push, kick, sessions      one serving loop each (lease.Loop)
 //	      +- a touch a slot, a sync a slot     while there is something to tell
 //	      +- a lane an authority: unregister   while there is something to tell (lanes.go)
 //	      +- a lane a gateway: repeated kicks  the same

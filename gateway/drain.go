@@ -40,7 +40,7 @@ func (g *Gateway) sayGoodbye(l *life) {
 	ctx, cancel := context.WithTimeout(context.Background(), g.config.Drain.Most)
 	defer cancel()
 	for l.leaves.len() > 0 {
-		if sleep(ctx, 10*time.Millisecond) != nil {
+		if lease.Wait(ctx, 10*time.Millisecond) != nil {
 			g.log.Warn("ended sessions not reported", "sessions", l.leaves.len())
 			return
 		}

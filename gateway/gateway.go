@@ -177,8 +177,8 @@ func (g *Gateway) probe(ctx context.Context) error {
 	if l == nil {
 		return nil
 	}
-	for _, in := range []*intake{l.pushes, l.kicks, l.asks} {
-		if err := in.probe(ctx); err != nil {
+	for _, in := range []*lease.Loop{l.pushes, l.kicks, l.asks} {
+		if err := in.Probe(ctx); err != nil {
 			return err
 		}
 	}

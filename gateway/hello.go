@@ -108,6 +108,13 @@ func (s *session) connected(me schema.Process) schema.ServerFrame {
 	return f
 }
 
+// greeting is the connected frame that answers the hello.
+func (s *session) greeting(me schema.Process) schema.ServerFrame {
+	f := s.connected(me)
+	f.ID = s.helloID
+	return f
+}
+
 func (s *session) String() string {
 	return fmt.Sprintf("session %d of %q from %s", uint64(s.num), string(s.who.UID), s.addr)
 }

@@ -26,6 +26,9 @@ func (g *Gateway) serveKick(l *life, m *nats.Msg) {
 
 // kicked ends one session, active or pending. Where the slot's fence is known to be higher than the
 // kick's, the verdict behind it is out of date, and it is not obeyed.
+//
+// Only a committed route is ever kicked. A session that is pending here has overtaken the answer to
+// its own login, so its client is told both: that it was in, and what put it out.
 func (g *Gateway) kicked(e schema.KickEntry) schema.Code {
 	slot := subjects.SlotOf(e.UID)
 	if e.Fence < g.view.Highest(slot) {
@@ -33,10 +36,25 @@ func (g *Gateway) kicked(e schema.KickEntry) schema.Code {
 	}
 	g.view.Saw(slot, e.Fence)
 	s := g.registry.find(e.Session)
-	if s == nil || s.who.UID != e.UID || !g.end(s, ending{code: closeCode(e.Close, schema.CloseKicked), reason: e.Why}) {
+	if s == nil || s.who.UID != e.UID {
+		return schema.CodeUnknown
+	}
+	if !g.end(s, ending{code: closeCode(e.Close, schema.CloseKicked), reason: e.Why, hint: s.untold()}) {
 		return schema.CodeUnknown
 	}
 	return schema.CodeOK
+}
+
+// untold is the connected frame of a session whose client does not know yet that it was logged in;
+// nil for any other.
+func (s *session) untold() *schema.ServerFrame {
+	s.mu.Lock()
+	state, l := s.state, s.life
+	s.mu.Unlock()
+	if state != pending || l == nil {
+		return nil
+	}
+	return new(s.greeting(l.me))
 }
 
 // head reads a request and opens its answer.

@@ -9,8 +9,13 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
+
+// intakeSize bounds the messages that wait in an intake. Each delivery process has one push under
+// way, so a full one means that something is wedged.
+const intakeSize = 1024
 
 // life is one boot of the gateway: a name under which authorities and delivery know its sessions.
 // The sockets outlive it. What hangs on it is void when it ends: a boot that is gone counts for
@@ -23,9 +28,9 @@ type life struct {
 	leaves *lanes[schema.Target, farewell]
 	chases *lanes[schema.Process, chase]
 	syncs  syncs
-	pushes *intake
-	kicks  *intake
-	asks   *intake
+	pushes *lease.Loop
+	kicks  *lease.Loop
+	asks   *lease.Loop
 
 	ackWaits atomic.Int32 // messages whose senders wait for acknowledgements
 
@@ -48,9 +53,9 @@ func (g *Gateway) newLife(ctx context.Context, me schema.Process) *life {
 			return g.sendChases(ctx, l, p, batch)
 		},
 	}
-	l.pushes = newIntake(func(m *nats.Msg) { g.servePush(l, m) })
-	l.kicks = newIntake(func(m *nats.Msg) { g.serveKick(l, m) })
-	l.asks = newIntake(func(m *nats.Msg) { g.serveSessions(l, m) })
+	l.pushes = lease.NewLoop(intakeSize, func(m *nats.Msg) { g.servePush(l, m) })
+	l.kicks = lease.NewLoop(intakeSize, func(m *nats.Msg) { g.serveKick(l, m) })
+	l.asks = lease.NewLoop(intakeSize, func(m *nats.Msg) { g.serveSessions(l, m) })
 	return l
 }
 
@@ -81,12 +86,12 @@ func (g *Gateway) live(until, lease context.Context, me schema.Process) error {
 	defer l.end()
 	defer end(nil)
 	for _, in := range l.subscriptions(g) {
-		sub, err := in.nc.ChanSubscribe(in.subject, in.intake.msgs)
+		sub, err := in.nc.ChanSubscribe(in.subject, in.loop.Queue)
 		if err != nil {
 			return fmt.Errorf("subscribe %s: %w", in.subject, err)
 		}
 		defer sub.Unsubscribe()
-		l.spawn(in.intake.run)
+		l.spawn(in.loop.Run)
 	}
 	g.adopt(l)
 	defer g.orphan(l)
@@ -105,7 +110,7 @@ func (g *Gateway) live(until, lease context.Context, me schema.Process) error {
 type subscription struct {
 	nc      conn
 	subject string
-	intake  *intake
+	loop    *lease.Loop
 }
 
 func (l *life) subscriptions(g *Gateway) []subscription {

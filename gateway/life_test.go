@@ -178,7 +178,7 @@ func TestProbe(t *testing.T) {
 		st.g.life.Store(st.g.newLife(t.Context(), st.me())) // whose loops nobody runs
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.ErrorIs(t, st.g.probe(ctx), errWedged)
+		require.ErrorIs(t, st.g.probe(ctx), lease.ErrWedged)
 		st.g.life.Store(served)
 	})
 }

@@ -69,7 +69,7 @@ func newMetrics(g *Gateway) *metrics {
 	for r := range m.results {
 		m.results[r] = m.pushes.WithLabelValues(schema.PushResult(r).String())
 	}
-	for st := opening; st < closed; st++ {
+	for st := range closed {
 		gauge("sessions", "Connections of the moment.", prometheus.Labels{"state": st.String()},
 			func() float64 { return float64(m.states[st].Load()) })
 	}
@@ -78,7 +78,7 @@ func newMetrics(g *Gateway) *metrics {
 	gauge("queue_depth", "Entries that wait.", prometheus.Labels{"queue": "kick"},
 		g.ofLife(func(l *life) float64 { return float64(l.chases.len()) }))
 	gauge("queue_depth", "Entries that wait.", prometheus.Labels{"queue": "push"},
-		g.ofLife(func(l *life) float64 { return float64(len(l.pushes.msgs)) }))
+		g.ofLife(func(l *life) float64 { return float64(len(l.pushes.Queue)) }))
 	gauge("ack_waits", "Messages whose senders wait for acknowledgements.", nil,
 		g.ofLife(func(l *life) float64 { return float64(l.ackWaits.Load()) }))
 	gauge("oldest_dirty_seconds", "How long the longest life sign has not been told.", nil, func() float64 { return g.oldestDirty().Seconds() })

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/rollcall-mesh/rollcall/authority/lease"
 )
 
 // errNoTime is returned when a wait would reach past the deadline of its context.
@@ -23,20 +25,8 @@ func (p *pace) wait(ctx context.Context, atLeast time.Duration) error {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= d {
 		return errNoTime
 	}
-	return sleep(ctx, d)
+	return lease.Wait(ctx, d)
 }
 
 // reset makes the next wait the first.
 func (p *pace) reset() { p.next = 0 }
-
-// sleep waits, or returns why the context ended first.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -273,12 +274,12 @@ func TestSince(t *testing.T) {
 
 func TestCloseReason(t *testing.T) {
 	require.Equal(t, "kicked by another login", ending{code: schema.CloseKicked}.text())
-	long := ""
+	var long strings.Builder
 	for range 100 {
-		long += "é"
+		long.WriteString("é")
 	}
-	got := ending{reason: long + "\xff"}.text()
-	require.Equal(t, long[:122], got, "whole characters only")
+	got := ending{reason: long.String() + "\xff"}.text()
+	require.Equal(t, long.String()[:122], got, "whole characters only")
 	require.Equal(t, schema.CloseKicked, closeCode(schema.CloseKicked, schema.CloseInternal))
 	for _, never := range []schema.CloseCode{0, 1005, 1006, 1015, 4000, 65535} {
 		require.Equal(t, schema.CloseInternal, closeCode(never, schema.CloseInternal))

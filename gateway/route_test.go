@@ -219,11 +219,14 @@ func TestSyncAgain(t *testing.T) {
 		var told [][]schema.Route
 		var kicked []schema.KickEntry
 		st.with(func(m *fakeMesh) {
-			m.onSync = func(_ schema.Target, r []schema.Route) (*schema.SyncAnswer, error) {
-				if len(r) == 0 {
+			m.onSync = func(to schema.Target, r []schema.Route) (*schema.SyncAnswer, error) {
+				if to.Slot != slotOf("alice") {
 					return nil, nil
 				}
 				told = append(told, r)
+				if len(r) == 0 {
+					return nil, nil
+				}
 				if len(told) == 1 {
 					return nil, client.ErrTimeout
 				}
@@ -250,8 +253,9 @@ func TestSyncAgain(t *testing.T) {
 		require.Equal(t, schema.CloseKicked, c.code())
 		pass(time.Second)
 		require.Equal(t, seqs(told[0]), seqs(told[1]), "the same message")
-		require.Len(t, told, 3)
+		require.Len(t, told, 4)
 		require.Len(t, told[2], 1)
+		require.Empty(t, told[3], "the last chunk comes when all are taken")
 		require.Equal(t, retried, told[2][0].Session)
 		require.Greater(t, told[2][0].Seq, told[1][0].Seq)
 		require.Equal(t, []schema.KickEntry{{UID: "alice", Session: 9, Fence: 101, Close: schema.CloseReplaced}}, kicked)

@@ -48,9 +48,7 @@ func (sl *slot) snapshot() []*session {
 // step. It is not where the session has ended, where another life has begun, or where the fence
 // under which it was committed is no longer the highest known.
 func (g *Gateway) markActive(l *life, s *session, by schema.Target, order schema.Order) bool {
-	hello := s.connected(l.me)
-	hello.ID = s.helloID
-	frame := encode(s.enc, hello)
+	frame := encode(s.enc, s.greeting(l.me))
 	sl := &g.slots[s.slot]
 	sl.mu.Lock()
 	defer sl.mu.Unlock()

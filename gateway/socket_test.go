@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
@@ -146,7 +147,7 @@ func TestTokens(t *testing.T) {
 	var failure error
 	slow := time.Duration(0)
 	auth := authenticator(func(ctx context.Context, c Credentials) (Identity, error) {
-		if sleep(ctx, slow) != nil {
+		if lease.Wait(ctx, slow) != nil {
 			return Identity{}, ctx.Err()
 		}
 		return identity, failure

@@ -17,7 +17,10 @@ const syncsInFlight = 8
 //
 //	a new fence, a new life ---> whole slot --+
 //	touch answered unknown ----> one session -+--> one goroutine a slot, while there is something
-//	verdict retry, old_seq ----> one session -+    to tell: chunk, answer, next chunk; last marked
+//	verdict retry, old_seq ----> one session -+    to tell: chunk, answer, next chunk
+//
+// A whole slot ends with an empty chunk that is marked last, and not before each session of it was
+// taken: until then the authority answers unknown, not offline, for who it has no route of.
 type syncs struct {
 	mu     sync.Mutex
 	wanted [schema.Slots]wantedSync
@@ -98,14 +101,16 @@ func (g *Gateway) syncSlot(ctx context.Context, l *life, n schema.Slot) {
 			return
 		}
 		again, err := g.syncOnce(ctx, l, n, whole, sessions)
+		if err == nil && len(again) == 0 {
+			tries.reset()
+			continue
+		}
 		if err != nil {
 			again = sessions
 			g.log.Debug("sync not answered", "slot", n, "error", err)
 		}
-		l.syncs.putBack(n, whole && err != nil, again)
-		if err == nil && len(again) == 0 {
-			tries.reset()
-		} else if tries.wait(ctx, 0) != nil {
+		l.syncs.putBack(n, whole, again)
+		if tries.wait(ctx, 0) != nil {
 			return
 		}
 	}
@@ -121,18 +126,17 @@ func (g *Gateway) syncOnce(ctx context.Context, l *life, n schema.Slot, whole bo
 	if whole {
 		sessions = slices.DeleteFunc(g.slots[n].snapshot(), func(s *session) bool { return s.toldUnder(l, to) })
 	}
-	chunks := slices.Collect(slices.Chunk(sessions, schema.MaxSync))
-	if whole && len(chunks) == 0 {
-		chunks = append(chunks, nil)
-	}
-	for i, chunk := range chunks {
-		more, err := g.syncChunk(ctx, l, to, whole && i == len(chunks)-1, chunk)
+	for chunk := range slices.Chunk(sessions, schema.MaxSync) {
+		more, err := g.syncChunk(ctx, l, to, false, chunk)
 		if err != nil {
 			return nil, err
 		}
 		again = append(again, more...)
 	}
-	return again, nil
+	if whole && len(again) == 0 {
+		_, err = g.syncChunk(ctx, l, to, true, nil)
+	}
+	return again, err
 }
 
 // syncChunk tells of one chunk and gives the sessions back that have to be told of again.

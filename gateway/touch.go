@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
@@ -21,7 +22,7 @@ import (
 // It runs whether or not the gateway has a life.
 func (g *Gateway) sweep(ctx context.Context) error {
 	for n := schema.Slot(0); ; n = (n + 1) % schema.Slots {
-		if sleep(ctx, g.view.Config().Flush()/schema.Slots) != nil {
+		if lease.Wait(ctx, g.view.Config().Flush()/schema.Slots) != nil {
 			return nil
 		}
 		g.flushSlot(n)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
@@ -41,7 +42,7 @@ func (g *Gateway) leaveLater(s *session) {
 		return
 	}
 	l.spawn(func(ctx context.Context) {
-		if sleep(ctx, commitWait) == nil {
+		if lease.Wait(ctx, commitWait) == nil {
 			l.leaves.add(to, last)
 		}
 	})

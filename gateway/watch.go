@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rollcall-mesh/rollcall/schema"
 )
@@ -13,17 +14,29 @@ func (g *Gateway) watch(s *session, f schema.ClientFrame) {
 		g.fail(s, f.ID, code, why, 0)
 		return
 	}
-	if !g.watches.reserve(s, f.UIDs, g.config.Limits.Watches) {
+	uids := distinct(f.UIDs)
+	if !g.watches.reserve(s, uids, g.config.Limits.Watches) {
 		g.fail(s, f.ID, schema.FrameWatchLimit, fmt.Sprintf("at most %d users can be watched", g.config.Limits.Watches), 0)
 		return
 	}
 	ok := func() {
 		g.ok(s, f.ID)
-		g.watches.begin(s, f.UIDs)
+		g.watches.begin(s, uids)
 	}
 	if !g.busy(s, ok) {
 		g.fail(s, f.ID, schema.FrameInFlight, "too many requests without an answer", 0)
 	}
+}
+
+// distinct gives each uid once, in order. A frame may name one as often as it has room for: each time
+// would cost a look-up and all the user's devices in the answer.
+func distinct(uids []schema.UID) []schema.UID {
+	seen := make(map[schema.UID]struct{}, len(uids))
+	return slices.DeleteFunc(uids, func(u schema.UID) bool {
+		_, again := seen[u]
+		seen[u] = struct{}{}
+		return again
+	})
 }
 
 func (g *Gateway) refuseWatch(s *session, uids []schema.UID) (code schema.FrameCode, why string) {

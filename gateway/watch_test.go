@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,11 +72,12 @@ func (d *device) watch(uids ...schema.UID) []schema.WatchedUser {
 }
 
 func names(u schema.WatchedUser) string {
-	list := u.State
+	var list strings.Builder
+	list.WriteString(u.State)
 	for _, d := range u.Devices {
-		list += " " + string(d.Device)
+		list.WriteString(" " + string(d.Device))
 	}
-	return list
+	return list.String()
 }
 
 func TestWatch(t *testing.T) {
@@ -223,5 +226,22 @@ func TestOneSubscriptionAUser(t *testing.T) {
 			require.Len(t, d.next(schema.TypePresence).Users, 2)
 		}
 		require.Equal(t, before+4, st.subscribed(), "two users and their slots")
+	})
+}
+
+// A frame of 64 KiB can name one user 15,000 times: it costs what naming it once costs.
+func TestWatchNamesAUserOnce(t *testing.T) {
+	perform(t, nil, func(t *testing.T, st *stage) {
+		asked := 0
+		st.with(func(m *fakeMesh) {
+			m.onLookup = func(uids []schema.UID) []client.Found {
+				st.with(func(*fakeMesh) { asked += len(uids) })
+				return make([]client.Found, len(uids))
+			}
+		})
+		users := st.hello("alice", "d1").watch(append(slices.Repeat([]schema.UID{"bob"}, 10_000), "eve")...)
+		require.Len(t, users, 2)
+		require.Equal(t, schema.UID("bob"), users[0].UID)
+		st.with(func(*fakeMesh) { require.Equal(t, 2, asked) })
 	})
 }

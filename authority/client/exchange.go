@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
@@ -75,22 +76,10 @@ func (c *Client) failure(ctx context.Context, err error) error {
 func patiently(ctx context.Context, young func() bool, exchange func() error) error {
 	err := exchange()
 	for _, wait := range travel {
-		if !errors.Is(err, ErrNoResponders) || !young() || sleep(ctx, wait) != nil {
+		if !errors.Is(err, ErrNoResponders) || !young() || lease.Wait(ctx, wait) != nil {
 			return err
 		}
 		err = exchange()
 	}
 	return err
-}
-
-// sleep waits, or returns why the context ended first.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

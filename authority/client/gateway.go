@@ -62,7 +62,7 @@ func (c *Client) toGateway(ctx context.Context, p schema.Process, exchange func(
 		if try == goneTries {
 			return fmt.Errorf("%w: %s, met by nobody %d times", ErrGone, p, try)
 		}
-		if err := sleep(ctx, goneApart); err != nil {
+		if err := lease.Wait(ctx, goneApart); err != nil {
 			return err
 		}
 	}

@@ -113,7 +113,7 @@ func (b *Bucket) ensure(ctx context.Context, above schema.Revision) error {
 			b.o.Log.Warn(why, "bucket", b.o.Prefix.Bucket(), "err", err)
 			said = why
 		}
-		if !sleep(ctx, pause) {
+		if Wait(ctx, pause) != nil {
 			return context.Cause(ctx)
 		}
 		pause = min(2*pause, longest)
@@ -177,16 +177,4 @@ func (b *Bucket) writeConfig(ctx context.Context) (schema.Config, error) {
 	c := b.Config()
 	_, err := b.swap(ctx, subjects.ConfigKey, c, 0)
 	return c, err
-}
-
-// sleep waits, and reports false where ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -184,7 +184,7 @@ func (h *Holder) resign(l *life) {
 		default: // not ours any more
 			return
 		}
-		if !sleep(ctx, retryFirst) {
+		if Wait(ctx, retryFirst) != nil {
 			h.c.Log.Warn("lease not resigned: others wait until it ends", "boot", string(l.me.Boot), "err", err)
 			return
 		}

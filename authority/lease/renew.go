@@ -136,7 +136,7 @@ func (h *Holder) bucketLost(ctx context.Context, l *life) error {
 			l.rev = e.rev
 			return nil
 		case unclear:
-			if !sleep(ctx, retryLast) {
+			if Wait(ctx, retryLast) != nil {
 				return nil
 			}
 		default:

@@ -45,7 +45,7 @@ func (v *View) Reread(ctx context.Context, key string) error {
 	if number == 0 {
 		return err
 	}
-	if wait > 0 && !sleep(ctx, wait) {
+	if wait > 0 && Wait(ctx, wait) != nil {
 		return fmt.Errorf("read %s again: %w", key, context.Cause(ctx))
 	}
 	err = v.reread(ctx, key)

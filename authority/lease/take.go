@@ -33,7 +33,7 @@ func (h *Holder) take(ctx context.Context, first bool) (*life, error) {
 		if free && c.write(ctx) {
 			return c.life, nil
 		}
-		if !sleep(ctx, askApart) {
+		if Wait(ctx, askApart) != nil {
 			return c.abandon(), context.Cause(ctx)
 		}
 	}

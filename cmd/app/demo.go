@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,10 +105,10 @@ func (c *DemoCmd) gateways(p *process) ([]part, error) {
 		offered[i] = page.Gateway{Node: string(gatewayName(i)), URL: "ws://" + l.Addr().String() + "/ws"}
 	}
 	handler := page.Handler(offered)
-	origins := make([]string, len(sockets)) // the page of one gateway speaks with the others too
+	var origins []string // the page of one gateway speaks with the others too
 	for i, l := range sockets {
-		origins[i] = l.Addr().String()
-		c.Listen[i] = origins[i]
+		c.Listen[i] = l.Addr().String()
+		origins = append(origins, pageOrigins(c.Listen[i])...)
 	}
 	parts := make([]part, len(sockets))
 	for i, l := range sockets {
@@ -119,6 +120,15 @@ func (c *DemoCmd) gateways(p *process) ([]part, error) {
 		}
 	}
 	return parts, nil
+}
+
+// pageOrigins gives the patterns of what a browser calls the page at an address of this machine.
+func pageOrigins(address string) []string {
+	origins := []string{strings.ReplaceAll(address, "[", `\[`)} // of IPv6; a bracket opens a set in a pattern
+	if _, port, err := net.SplitHostPort(address); err == nil {
+		origins = append(origins, net.JoinHostPort("localhost", port))
+	}
+	return origins
 }
 
 // stopWithin bounds the last words of the demo's gateways: what they hold is of no value.

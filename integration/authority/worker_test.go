@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rollcall-mesh/rollcall/integration/bubble"
@@ -171,6 +172,50 @@ func TestAFenceIsLiftedAboveOneAlreadySeen(t *testing.T) {
 			require.NotEqual(t, schema.Offline, g.state(t, "alice"))
 			now, ok := g.view.Target(before.Slot)
 			return ok && now.Fence > before.Fence+5000
+		})
+		bubble.Until(t, time.Second, "alice is online", func() bool { return g.state(t, "alice") == schema.Online })
+	})
+}
+
+// A slot's key that says nobody, or an older fence, where its holder heard nothing of a successor: it
+// was deleted by hand, or a server has lost the tail of its log. The only worker claims the slot again.
+func TestASlotWhoseKeyIsGoneIsClaimedAgain(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		startWorker(t, s, "a-1")
+		g := startGateway(t, s, "gw-1")
+		r := g.login(t, "alice", "phone")
+		stop := g.answerNewFences(t, r)
+		defer stop()
+		before, _ := g.view.Target(slotOf("alice"))
+		deleted := nats.NewMsg(subjects.Prefix("").BucketKey(subjects.SlotKey(before.Slot)))
+		deleted.Header.Set("KV-Operation", "DEL")
+		require.NoError(t, g.nc.PublishMsg(deleted))
+		bubble.Until(t, 10*time.Second, "the slot has a fence again", func() bool {
+			require.NotEqual(t, schema.Offline, g.state(t, "alice"))
+			now, ok := g.view.Target(before.Slot)
+			return ok && now.Fence > before.Fence
+		})
+		bubble.Until(t, time.Second, "alice is online", func() bool { return g.state(t, "alice") == schema.Online })
+	})
+}
+
+// The bucket does not answer while a fence is to be lifted: it is lifted when it does again.
+func TestAFenceIsLiftedWhenTheBucketIsBack(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		w := startWorker(t, s, "a-1")
+		g := startGateway(t, s, "gw-1")
+		r := g.login(t, "alice", "phone")
+		stop := g.answerNewFences(t, r)
+		defer stop()
+		before, _ := g.view.Target(slotOf("alice"))
+		reads := w.link.Lose("$JS.API.STREAM.MSG.GET.>", -1)
+		w.view.Saw(before.Slot, before.Fence+50)
+		time.Sleep(5 * time.Second)
+		require.Positive(t, reads.Hits())
+		reads.Remove()
+		bubble.Until(t, 10*time.Second, "the fence is above what was seen", func() bool {
+			now, ok := g.view.Target(before.Slot)
+			return ok && now.Fence > before.Fence+50
 		})
 		bubble.Until(t, time.Second, "alice is online", func() bool { return g.state(t, "alice") == schema.Online })
 	})

@@ -50,6 +50,7 @@ func TestReplacedAndKicked(t *testing.T) {
 				gates := []*gate{startGateway(t, s, "gw-1"), startGateway(t, s, "gw-2")}
 				master := func(c *client.Config) { c.Level = schema.Master }
 				a := gates[0].login(t, "alice", "d1", master)
+				time.Sleep(time.Second)
 				events := m.events("alice")
 				start := time.Now()
 				b := gates[second.gateway].login(t, "alice", second.device, master)

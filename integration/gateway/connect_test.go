@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/rollcall-mesh/rollcall/integration/bubble"
 	"github.com/rollcall-mesh/rollcall/schema"
+	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
 func TestConnectFindPushKick(t *testing.T) {
@@ -25,6 +27,20 @@ func TestConnectFindPushKick(t *testing.T) {
 		require.Equal(t, schema.Listener("ws"), r.Listener)
 		require.Equal(t, []schema.PushResult{schema.PushWritten}, m.pushTo("alice", "m1"))
 		bubble.Until(t, time.Second, "message", func() bool { return d.got() == 1 })
+
+		none, err := m.Kick(t.Context(), r.Owner, nil)
+		require.NoError(t, err, "it is there")
+		require.Empty(t, none)
+		data, err := schema.Marshal(&schema.Sessions{To: r.Owner, Limit: 10})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		msg, err := m.nc.RequestWithContext(ctx, subjects.Prefix("").Sessions(r.Owner), data)
+		require.NoError(t, err)
+		var sessions schema.SessionsAnswer
+		require.NoError(t, schema.Unmarshal(msg.Data, &sessions))
+		require.Len(t, sessions.Routes, 1)
+		require.Equal(t, r.Session, sessions.Routes[0].Session)
 
 		codes, err := m.Kick(t.Context(), r.Owner, []schema.KickEntry{{UID: "alice", Session: r.Session, Fence: found.Target.Fence, Close: schema.CloseRemoved, Why: "go away"}})
 		require.NoError(t, err)

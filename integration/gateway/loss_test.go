@@ -111,6 +111,6 @@ func TestPushAtCommit(t *testing.T) {
 			require.NoError(t, d.run.Stop())
 		}
 		require.Equal(t, logins, results[schema.PushWritten])
-		require.Greater(t, results[schema.PushPending], logins)
+		require.NotZero(t, results[schema.PushPending])
 	})
 }

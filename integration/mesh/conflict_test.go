@@ -14,7 +14,7 @@ import (
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
-// fate is what a login does to a session that stands: the cells of the tables in DESIGN, section 5.
+// fate is what a login does to a session that stands: the cells of the policies' tables.
 type fate string
 
 const (

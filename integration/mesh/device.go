@@ -63,7 +63,7 @@ func (g *Gateway) Connect(uid schema.UID, id schema.DeviceID, change ...func(*cl
 	t.Cleanup(d.Link.Reset)
 	t.Cleanup(transport.CloseIdleConnections)
 	d.run = bubble.Go(t, d.Run)
-	g.m.know(d)
+	g.m.keep(d)
 	return d
 }
 

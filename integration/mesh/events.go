@@ -3,6 +3,7 @@ package mesh
 import (
 	"encoding/json"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
@@ -16,20 +17,27 @@ type Events struct {
 	m *Mesh
 
 	mu  sync.Mutex
-	all []schema.Event
+	all []Event
 }
 
-// Follow listens to the events of all users and slots. then, where given, is called for each.
+// Event is one event, and when it came.
+type Event struct {
+	Came time.Time
+	schema.Event
+}
+
+// Follow listens to the events of all users and slots from now on. then, where given, is called for each.
 func (m *Mesh) Follow(then ...func(schema.Event)) *Events {
 	m.T.Helper()
 	e := &Events{m: m}
+	m.Still() // what was told before is not meant
 	_, err := m.Outsider.Subscribe(subjects.Prefix("").AllEvents(), func(msg *nats.Msg) {
 		var one schema.Event
 		if err := json.Unmarshal(msg.Data, &one); err != nil {
 			panic(err)
 		}
 		e.mu.Lock()
-		e.all = append(e.all, one)
+		e.all = append(e.all, Event{time.Now(), one})
 		e.mu.Unlock()
 		for _, f := range then {
 			f(one)
@@ -50,4 +58,16 @@ func (e *Events) Of(uid schema.UID) (told []string) {
 		}
 	}
 	return told
+}
+
+// Last gives the last event of a user.
+func (e *Events) Last(uid schema.UID) (last Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, one := range e.all {
+		if one.UID == uid {
+			last = one
+		}
+	}
+	return last
 }

@@ -29,14 +29,14 @@ type Gateway struct {
 	door          *bubble.Listener
 
 	mu      sync.Mutex
-	clients []*bubble.Link // whatever was dialled to it
-	dead    bool           // nobody comes in any more
+	clients map[*bubble.Link]struct{} // whatever was dialled to it
+	dead    bool                      // nobody comes in any more
 }
 
 // StartGateway starts one and waits until it takes clients. Who clients are, token tells.
 func (m *Mesh) StartGateway(node schema.NodeID) *Gateway {
 	m.T.Helper()
-	g := &Gateway{m: m, door: bubble.Listen(m.T)}
+	g := &Gateway{m: m, door: bubble.Listen(m.T), clients: map[*bubble.Link]struct{}{}}
 	control, controlLink := m.Server.Dial("gateway/" + string(node) + "/control")
 	push, pushLink := m.Server.Dial("gateway/" + string(node) + "/push")
 	g.Control, g.Push = controlLink, pushLink
@@ -69,7 +69,7 @@ func (g *Gateway) dial(ctx context.Context, link *bubble.Link) (net.Conn, error)
 	}
 	c, err := link.DialTo(g.door)(ctx, "", "")
 	if err == nil {
-		g.clients = append(g.clients, link)
+		g.clients[link] = struct{}{}
 	}
 	return c, err
 }
@@ -80,9 +80,16 @@ func (g *Gateway) abandon() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.dead = true
-	for _, l := range g.clients {
+	for l := range g.clients {
 		l.Reset()
 	}
+}
+
+// forget lets go of a client's link.
+func (g *Gateway) forget(l *bubble.Link) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.clients, l)
 }
 
 // Kill ends the gateway as SIGKILL does: server and clients see their connections close.

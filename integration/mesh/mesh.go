@@ -5,10 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -27,7 +30,7 @@ import (
 // Options say what stands when a test begins. The zero value is one authority, two gateways, and
 // delivery with its service, at the default settings.
 type Options struct {
-	Authorities int                   // a-1, a-2, ...; the first owns every slot. Default 1
+	Authorities int                   // a-1, a-2, ..., each with its share of the slots. Default 1
 	Gateways    int                   // gw-1, gw-2, ... Default 2
 	Config      func(*schema.Config)  // changes the mesh's settings
 	Gateway     func(*gateway.Config) // changes each gateway's configuration
@@ -52,27 +55,19 @@ type Mesh struct {
 	names atomic.Uint64 // of what was given one
 
 	mu      sync.Mutex
-	clients []Client
-}
-
-// Client is one end of a connection to a gateway: a Device or a Socket.
-type Client interface {
-	User() schema.UID
-	// Current gives the session that the client holds open; false where it holds none.
-	Current() (schema.SessionID, bool)
-	// Got counts how often a message came.
-	Got(id string) int
+	clients map[Client]struct{}
 }
 
 // Run runs a test on a mesh in a bubble.
 func Run(t *testing.T, o Options, test func(t *testing.T, m *Mesh)) {
 	t.Helper()
 	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
-		m := &Mesh{T: t, Server: s, options: o, config: schema.DefaultConfig(), Metrics: prometheus.NewRegistry()}
+		m := &Mesh{T: t, Server: s, options: o, config: schema.DefaultConfig(), Metrics: prometheus.NewRegistry(), clients: map[Client]struct{}{}}
 		if o.Config != nil {
 			o.Config(&m.config)
 		}
 		m.raise()
+		t.Cleanup(m.forgetAll)
 		test(t, m)
 	})
 }
@@ -99,21 +94,58 @@ func (m *Mesh) startDelivery() {
 	m.T.Cleanup(m.Delivery.Close)
 	bubble.Go(m.T, delivery.NewService(m.Delivery, delivery.ServiceConfig{}).Run)
 	m.Outsider, _ = m.Server.Dial("outsider")
-	bubble.Until(m.T, 5*time.Second, "all slots served", m.served)
+	m.Settled(time.Minute)
 }
 
-// served reports whether every slot can say that a user is offline.
-func (m *Mesh) served() bool {
-	said, err := m.Slots(context.Background())
-	if err != nil || len(said.Slots) != schema.Slots {
-		return false
+// Served waits until every slot can say that a user is offline, and fails the test where that is
+// not so within d.
+func (m *Mesh) Served(d time.Duration) {
+	m.T.Helper()
+	m.shared(d, func(map[schema.NodeID]int) bool { return true })
+}
+
+// Settled is Served, and waits until each living authority has its share of the slots.
+func (m *Mesh) Settled(d time.Duration) {
+	m.T.Helper()
+	m.shared(d, func(shares map[schema.NodeID]int) bool {
+		counts := slices.Collect(maps.Values(shares))
+		return slices.Max(counts)-slices.Min(counts) <= 1
+	})
+}
+
+// Shares counts the slots of each living authority.
+func (m *Mesh) Shares() map[schema.NodeID]int {
+	m.T.Helper()
+	shares, _ := m.shares()
+	return shares
+}
+
+func (m *Mesh) shared(d time.Duration, as func(map[schema.NodeID]int) bool) {
+	m.T.Helper()
+	late := time.Now().Add(d)
+	for {
+		if shares, served := m.shares(); served && as(shares) {
+			return
+		}
+		require.True(m.T, time.Now().Before(late), "slots are not served as they should be within %v", d)
+		m.Pass(200 * time.Millisecond)
 	}
-	for _, s := range said.Slots {
-		if s.State != schema.SlotReady {
-			return false
+}
+
+// shares gives the slots of each living authority, and whether all slots are served.
+func (m *Mesh) shares() (shares map[schema.NodeID]int, served bool) {
+	said, err := m.Slots(context.Background())
+	shares, served = map[schema.NodeID]int{}, err == nil && len(said.Slots) == schema.Slots
+	for _, p := range said.Processes {
+		if p.Role == string(lease.Authority) && p.State == schema.StateServing {
+			shares[p.Node] = 0
 		}
 	}
-	return true
+	for _, s := range said.Slots {
+		served = served && s.State == schema.SlotReady
+		shares[s.Owner]++
+	}
+	return shares, served
 }
 
 // Configure changes the mesh's settings, and waits until all have heard of it.
@@ -122,6 +154,14 @@ func (m *Mesh) Configure(change func(*schema.Config)) {
 	_, err := m.bucket.Configure(m.T.Context(), func(c *schema.Config) error { change(c); return nil })
 	require.NoError(m.T, err)
 	time.Sleep(time.Second)
+}
+
+// Overwrite writes a key of the bucket as an operator's mistake would: whatever it says now.
+func (m *Mesh) Overwrite(key string, value any) {
+	m.T.Helper()
+	body, err := json.Marshal(value)
+	require.NoError(m.T, err)
+	m.Request(subjects.Prefix("").BucketKey(key), body)
 }
 
 // Call asks the service presence, as a backend in any language does. A micro error comes back as
@@ -160,6 +200,9 @@ func (m *Mesh) Await(d time.Duration, what string, cond func() bool) {
 
 // Pass lets virtual time go by.
 func (m *Mesh) Pass(d time.Duration) { time.Sleep(d) }
+
+// Still waits until nothing moves any more but by time, and lets none go by.
+func (m *Mesh) Still() { synctest.Wait() }
 
 // name makes a name that nothing else in the test has.
 func (m *Mesh) name(what string) string { return what + "-" + strconv.FormatUint(m.names.Add(1), 10) }

@@ -27,7 +27,9 @@ type Socket struct {
 	conn net.Conn
 	in   *bufio.Reader
 	enc  schema.Encoding
-	quit chan struct{} // closed with the test
+	quit chan struct{} // closed by Forget
+
+	reading sync.WaitGroup
 
 	pongless atomic.Bool // pings are not answered
 
@@ -69,7 +71,7 @@ func (g *Gateway) TryDial(subprotocols ...string) (*Socket, int) {
 	var err error
 	s.conn, err = g.dial(context.Background(), s.Link)
 	require.NoError(t, err)
-	t.Cleanup(s.Link.Reset)
+	g.m.keep(s)
 	s.in = bufio.NewReaderSize(s.conn, 512)
 	r, err := http.NewRequest(http.MethodGet, "ws://gateway/ws", nil)
 	require.NoError(t, err)
@@ -85,9 +87,7 @@ func (g *Gateway) TryDial(subprotocols ...string) (*Socket, int) {
 		return nil, answer.StatusCode
 	}
 	s.enc, _ = schema.ParseSubprotocol(answer.Header.Get("Sec-WebSocket-Protocol"))
-	var reading sync.WaitGroup
-	reading.Go(s.read)
-	t.Cleanup(func() { close(s.quit); s.conn.Close(); reading.Wait() })
+	s.reading.Go(s.read)
 	return s, answer.StatusCode
 }
 
@@ -118,7 +118,6 @@ func (s *Socket) Hello(uid schema.UID, change ...func(*schema.ClientFrame)) {
 	s.mu.Lock()
 	s.uid = uid
 	s.mu.Unlock()
-	s.m.know(s)
 	s.Send(f)
 }
 
@@ -156,6 +155,15 @@ func (s *Socket) Write(head byte, payload []byte) { s.conn.Write(appendFrame(nil
 // Text sends a text frame.
 func (s *Socket) Text(text string) { s.Write(opText|final, []byte(text)) }
 
+// Ping sends a ping of the WebSocket protocol.
+func (s *Socket) Ping() { s.Write(opPing|final, nil) }
+
+// Pong sends a pong that nobody has asked for.
+func (s *Socket) Pong() { s.Write(opPong|final, nil) }
+
+// Deaf has the socket answer no pings any more.
+func (s *Socket) Deaf() { s.pongless.Store(true) }
+
 // Pause stops reading after the frame that is being waited for, as a program that is stuck; what
 // comes fills the network. Resume ends that.
 func (s *Socket) Pause() {
@@ -174,6 +182,16 @@ func (s *Socket) Resume() {
 		close(s.paused)
 		s.paused = nil
 	}
+}
+
+// Forget ends a socket for good, without a goodbye, and lets go of all that it was. The end of the
+// test does it to all that are left.
+func (s *Socket) Forget() {
+	s.m.drop(s)
+	close(s.quit)
+	s.conn.Close()
+	s.Link.Reset()
+	s.reading.Wait()
 }
 
 // Kill breaks the connection without a goodbye.

@@ -13,18 +13,12 @@ import (
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
-func (m *Mesh) know(c Client) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.clients = append(m.clients, c)
-}
-
 // of gives the clients of a user that hold a session, by session.
 func (m *Mesh) of(uid schema.UID) map[schema.SessionID]Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	open := map[schema.SessionID]Client{}
-	for _, c := range m.clients {
+	for c := range m.clients {
 		if c.User() != uid {
 			continue
 		}
@@ -112,7 +106,7 @@ func (m *Mesh) reach(uid schema.UID) {
 	for _, r := range pushed.Routes {
 		require.Equal(m.T, schema.PushWritten, r.Result, "push to %s", uid)
 	}
-	m.Pass(time.Millisecond)
+	m.Still()
 	for s, c := range open {
 		require.Equal(m.T, 1, c.Got(id), "session %s of %s got the message", s, uid)
 	}

@@ -1,0 +1,2 @@
+// Package faults is the campaign of real faults.
+package faults

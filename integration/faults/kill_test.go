@@ -1,0 +1,90 @@
+package faults
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// A killed authority: with the server's disconnect events imported, its slots are another's in a
+// fraction of a second; without them they are unknown until its lease ends. Nobody is ever said to
+// be offline.
+func TestKilledAuthority(t *testing.T) {
+	eachPass(t, func(t *testing.T, l length, p pass) {
+		times := l.times(20, 4)
+		if p != tenth() {
+			times = 2
+		}
+		s := newStage(t, l, scene{pass: p, events: true})
+		var windows spread
+		begun := time.Now()
+		for i := range times {
+			windows = append(windows, s.killAuthority(i)...)
+		}
+		t.Logf("%d kills: unknown %v", times, windows)
+		s.honest(begun)
+		require.Less(t, windows.at(0.5), 300*time.Millisecond)
+		require.Less(t, windows.at(0.99), time.Second)
+	})
+}
+
+// Without disconnect events nobody can tell a killed authority from one that is cut off: its slots
+// are unknown until its lease ends.
+func TestKilledAuthorityWithoutEvents(t *testing.T) {
+	eachPass(t, func(t *testing.T, l length, p pass) {
+		s := newStage(t, l, scene{pass: p})
+		begun := time.Now()
+		var windows spread
+		for i := range l.times(3, 1) {
+			windows = append(windows, s.killAuthority(i)...)
+		}
+		t.Logf("unknown %v", windows)
+		s.honest(begun)
+		require.Greater(t, windows.at(0), p.lease*9/10-probeEvery, "taken over before its lease could have ended")
+		require.Less(t, windows.at(1), p.lease+p.lease/10+time.Second, "its lease has ended, and nobody takes over")
+	})
+}
+
+// killAuthority kills one authority and gives the unknown window of each of its slots; then it
+// starts the next one under that name.
+func (s *stage) killAuthority(i int) spread {
+	s.t.Helper()
+	u := s.authorities[i%len(s.authorities)]
+	slots := s.owners.slots(u)
+	require.NotEmpty(s.t, slots)
+	killed := u.kill()
+	windows := s.unknown(killed, slots)
+	s.t.Logf("%s killed, %d slots: unknown %v", u.node, len(slots), windows)
+	u.start()
+	s.settle()
+	return windows
+}
+
+// unknown waits until each slot has answered after a fault, and gives how long each was unknown.
+func (s *stage) unknown(fault time.Time, slots []schema.Slot) (windows spread) {
+	s.t.Helper()
+	until(s.t, patience, "each slot has answered", func() bool {
+		windows = s.probe.windows(fault, time.Now(), slots)
+		return len(windows) == len(slots)
+	})
+	return windows
+}
+
+// honest requires what holds whatever the fault: nobody who is connected was said to be offline, no
+// push came to a session that it was not for, and what was written arrived.
+func (s *stage) honest(begun time.Time) {
+	s.t.Helper()
+	ended := time.Now()
+	pause(s.t, time.Second) // what is on its way arrives
+	asked, pushed := s.probe.tally(begun, ended), s.ledger.account(begun, ended)
+	s.t.Log(asked)
+	s.t.Log(pushed)
+	require.Empty(s.t, asked.falseOffline, "connected, and said to be offline")
+	require.Zero(s.t, pushed.falseOffline, "connected, and said to be offline by a push")
+	require.Empty(s.t, pushed.wrong, "written to a wrong session")
+	require.Empty(s.t, pushed.lost, "written to a socket that stayed up, and lost")
+	require.NotZero(s.t, pushed.written)
+}

@@ -1,0 +1,281 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rollcall-mesh/rollcall/deploy"
+	"github.com/rollcall-mesh/rollcall/integration/process"
+	"github.com/rollcall-mesh/rollcall/schema"
+	"github.com/rollcall-mesh/rollcall/subjects"
+)
+
+const prefix = subjects.Prefix("")
+
+// patience bounds the waits for what has no bound of its own to be tested.
+const patience = 90 * time.Second
+
+// scene says what a stage is made of; the zero value is one server without disconnect events.
+type scene struct {
+	pass    pass
+	servers int      // default 1
+	events  bool     // the account imports the server's disconnect events
+	proxied []string // nodes that reach NATS through a proxy of their own
+	// sessions and pushes a second; default: the campaign's load
+	sessions, pushes int
+}
+
+// stage is a mesh of real processes, its users, and those who ask about them.
+type stage struct {
+	t           *testing.T
+	scene       scene
+	servers     []*server
+	proxies     map[string]*proxy
+	authorities []*unit
+	gateways    []*unit
+	delivery    *unit
+	backend     *nats.Conn
+	owners      *owners
+	fleet       *fleet
+	ledger      *ledger
+	probe       *probe
+}
+
+// newStage starts three authorities, two gateways and delivery, connects the users, and waits until
+// the mesh is settled and its bucket is not young any more.
+func newStage(t *testing.T, l length, sc scene) *stage {
+	t.Helper()
+	begun := time.Now()
+	if sc.sessions == 0 {
+		sc.sessions, sc.pushes = l.load()
+	}
+	s := &stage{t: t, scene: sc, proxies: map[string]*proxy{}}
+	s.servers = newServers(t, max(1, sc.servers), sc.events)
+	for _, node := range sc.proxied {
+		s.proxies[node] = newProxy(t, s.servers[0].listen)
+	}
+	s.setup()
+	for i := range 3 {
+		s.authorities = append(s.authorities, s.unit(deploy.Authority, fmt.Sprintf("a-%d", i+1)))
+	}
+	for i := range 2 {
+		address := freeAddress(t)
+		g := s.unit(deploy.Gateway, fmt.Sprintf("gw-%d", i+1), "--listen", address, "--auth", "insecure")
+		g.address = address
+		s.gateways = append(s.gateways, g)
+	}
+	s.delivery = s.unit(deploy.Delivery, "d-1")
+	for _, u := range s.units() {
+		u.start()
+	}
+	s.backend = connect(t, s.servers, deploy.Backend, "faults/backend")
+	s.owners = watchOwners(t, s.servers)
+	for _, u := range s.units() {
+		u.proc.Line(u.sign())
+	}
+	s.fleet = newFleet(t, s.gateways, sc.sessions)
+	s.settle()
+	pause(t, sc.pass.lease-time.Since(begun)) // young is younger than a lease
+	s.probe = startProbe(t, s.backend, s.fleet)
+	s.ledger = startPushes(t, s.backend, s.fleet, sc.pushes)
+	t.Logf("%d sessions, %d pushes/s, %s, events imported: %v: ready in %v; load average %s",
+		sc.sessions, sc.pushes, sc.pass.name, sc.events, time.Since(begun).Round(time.Millisecond), loadAverage())
+	return s
+}
+
+// setup makes the bucket with the pass's settings.
+func (s *stage) setup() {
+	s.t.Helper()
+	args := []string{"setup", "--lease", s.scene.pass.lease.String(), "--heartbeat", s.scene.pass.heartbeat.String(), "--ttl", s.scene.pass.ttl.String()}
+	if len(s.servers) > 1 {
+		args = append(args, "--replicas", "3")
+	}
+	until(s.t, patience, "the bucket is made", func() bool { // a cluster elects its leaders first
+		return process.Run(s.t, s.env(deploy.Operator, addresses(s.servers)), "", args...).Code == 0
+	})
+}
+
+func (s *stage) env(u deploy.User, servers string) process.Env {
+	return process.Env{"ROLLCALL_NATS=" + servers, "ROLLCALL_USER=" + string(u), "ROLLCALL_PASSWORD=" + secret}
+}
+
+func (s *stage) units() []*unit {
+	return append(append(slices.Clone(s.authorities), s.gateways...), s.delivery)
+}
+
+// unit is one process of the mesh, which can be started again under its name.
+type unit struct {
+	s       *stage
+	role    deploy.User
+	node    string
+	args    []string
+	address string // of a gateway
+	proc    *process.Process
+}
+
+func (s *stage) unit(role deploy.User, node string, args ...string) *unit {
+	return &unit{s: s, role: role, node: node, args: append([]string{string(role), "--node", node}, args...)}
+}
+
+// start starts the process, or the next one under its name.
+func (u *unit) start() {
+	u.s.t.Helper()
+	servers := addresses(u.s.servers)
+	if p := u.s.proxies[u.node]; p != nil {
+		servers = "nats://" + p.address()
+	}
+	u.proc = process.StartWith(u.s.t, u.s.env(u.role, servers), u.args...)
+}
+
+// sign is what a process says when it serves.
+func (u *unit) sign() string {
+	if u.role == deploy.Gateway {
+		return "gateway lives"
+	}
+	return "msg=serving"
+}
+
+// kill ends the process with SIGKILL and gives the moment before.
+func (u *unit) kill() time.Time {
+	u.s.t.Helper()
+	at := time.Now()
+	u.proc.Signal(syscall.SIGKILL)
+	u.proc.Wait()
+	return at
+}
+
+// call asks the service presence for one thing.
+func call[T any](ctx context.Context, nc *nats.Conn, name string, request any) (reply T, err error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return reply, err
+	}
+	m, err := nc.RequestWithContext(ctx, prefix.ServiceCall(name), body)
+	if err != nil {
+		return reply, err
+	}
+	if text := m.Header.Get("Nats-Service-Error"); text != "" {
+		return reply, fmt.Errorf("%s: %s", name, text)
+	}
+	return reply, json.Unmarshal(m.Data, &reply)
+}
+
+// settle waits until every user is connected and shown, every slot ready, and the shares even.
+func (s *stage) settle() {
+	s.t.Helper()
+	until(s.t, patience, "all users are connected", func() bool { return s.fleet.connected() == len(s.fleet.users) })
+	until(s.t, patience, "slots are ready, shares even", s.even)
+	until(s.t, patience, "all users are online", func() bool { return s.missing() == 0 })
+}
+
+// even reports whether every slot is ready and no living authority has two more than another.
+func (s *stage) even() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	reply, err := call[schema.SlotsReply](ctx, s.backend, "slots", struct{}{})
+	if err != nil || len(reply.Slots) != schema.Slots {
+		return false
+	}
+	shares := map[schema.NodeID]int{}
+	for _, p := range reply.Processes {
+		if p.Role == string(deploy.Authority) && p.State == schema.StateServing {
+			shares[p.Node] = 0
+		}
+	}
+	for _, slot := range reply.Slots {
+		if _, lives := shares[slot.Owner]; !lives || slot.State != schema.SlotReady {
+			return false
+		}
+		shares[slot.Owner]++
+	}
+	least, most := schema.Slots, 0
+	for _, n := range shares {
+		least, most = min(least, n), max(most, n)
+	}
+	return most-least <= 1 && len(shares) == s.running()
+}
+
+// running counts the authorities whose process has not ended.
+func (s *stage) running() (n int) {
+	for _, u := range s.authorities {
+		if u.proc.Running() {
+			n++
+		}
+	}
+	return n
+}
+
+// missing counts the users that look-ups do not show online.
+func (s *stage) missing() (n int) {
+	for _, r := range s.lookup(s.fleet.users) {
+		if r.State != schema.Online {
+			n++
+		}
+	}
+	return n
+}
+
+// allOnline reports whether look-ups show all of some users.
+func (s *stage) allOnline(users []*user) bool {
+	for _, r := range s.lookup(users) {
+		if r.State != schema.Online {
+			return false
+		}
+	}
+	return true
+}
+
+// lookup asks for users; of whom there is no answer the state is unknown.
+func (s *stage) lookup(users []*user) []schema.UserReply {
+	all := make([]schema.UserReply, 0, len(users))
+	for some := range slices.Chunk(users, schema.MaxCallUIDs) {
+		uids := make([]schema.UID, len(some))
+		for i, u := range some {
+			uids[i] = u.uid
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		reply, err := call[schema.LookupReply](ctx, s.backend, "lookup", schema.LookupCall{UIDs: uids})
+		cancel()
+		if err != nil || len(reply.Results) != len(some) {
+			reply.Results = make([]schema.UserReply, len(some))
+			for i := range reply.Results {
+				reply.Results[i].State = schema.Unknown
+			}
+		}
+		all = append(all, reply.Results...)
+	}
+	return all
+}
+
+// until polls for a state of other processes.
+func until(t *testing.T, most time.Duration, what string, is func() bool) {
+	t.Helper()
+	late := time.After(most)
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for !is() {
+		select {
+		case <-poll.C:
+		case <-late:
+			require.FailNow(t, "not in time: "+what, "%v", most)
+		}
+	}
+}
+
+// pause lets real time pass: what is tested is what other processes do with it.
+func pause(t *testing.T, d time.Duration) {
+	t.Helper()
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+		t.FailNow()
+	}
+}
