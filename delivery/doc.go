@@ -5,6 +5,7 @@
 //	d, err := delivery.New(nc)
 //	found, err := d.Lookup(ctx, []schema.UID{"alice"})
 //	pushed, err := d.Push(ctx, delivery.Message{Payload: payload}, []schema.UID{"alice"}, delivery.ToFlag("app"))
+//	for seen, err := range d.Watch(ctx, []schema.UID{"alice"}) { ... }
 //	kicked, err := d.Kick(ctx, delivery.KickRequest{UID: "alice", Device: "phone-1"})
 //
 //	presence.push --> Service --> Push --> Lookup ------------------> authorities (package client)
@@ -18,6 +19,9 @@
 //	                               |---- not reached ----> fallback.<name>, where asked for
 //	                               v
 //	                               a result a route, reached a user
+//
+//	Watch: event.<slot>.<uid token> --> above the user's stamp --> Changed
+//	       rebuilt, reconnect, loss, 5 min --> look up again ----> Changed ..., Resync
 //
 // It owns the plan of a push, the lanes to the gateways, and the service; it keeps nothing of
 // users. New is the one place that starts something: the mesh may not be in reach yet, and a
@@ -36,13 +40,16 @@
 //   - owner_gone is proven: by the gateway's key, or by meeting nobody three times.
 //   - Who cannot be found out about is unknown, never offline; Kick then refuses, since it could not
 //     say whose sessions are left.
+//   - A watch subscribes, then looks up, then applies what is above a user's stamp: its view is true
+//     after every Resync, and between two sightings of a user stamps never go back. Who cannot be
+//     found out about is looked up every 2 s.
 //   - What Sessions tells comes from the gateway itself; a page of an earlier life leads nowhere.
 //   - The service pushes to nobody of whom its answer could not tell: next names the first.
 //   - What comes from outside is checked before it can reach a message that others share.
 //
 // Goroutines: New starts one, which keeps the view and the client and ends with Close. The Service
 // has one a call being served, at most Workers. An ack wait has one a message, in package client,
-// for at most 30.5 s.
+// for at most 30.5 s. A watch has none: it runs in its caller's.
 //
 //	failure                        what happens
 //	mesh not in reach              Lookup and Push say unknown after 500 ms, the rest ErrUnavailable
@@ -55,6 +62,8 @@
 //	fallback cannot be published   fallback_failed counts the users; their results stand all the same
 //	lane of a gateway full         the routes are unknown, nothing was sent
 //	gateway asked for sessions     404 where none lives under that name, 504 where it is silent
+//	consumer of a watch is slow    8,192 events wait; one more is lost, all is looked up, and Resync says so
+//	events lost in silence         found out by the look-up every 5 minutes
 //	kick under an overtaken fence  looked up again, at most three rounds
 //	caller's context ends          what is known by then is returned
 //	Service has no worker free     429

@@ -10,6 +10,9 @@
 //	Register, Commit, Unregister --> lane of (target, sender, operation) --> slot.<slot>.<fence>...
 //	Touch, Sync, Remove, Explain, Status, Kick, Push -----------------------> one request each
 //
+// Watched is what gateway and delivery know of a user whom somebody watches: pure, a look-up moved on
+// by events.
+//
 // A lane has one request in flight. Who finds it idle makes the request himself, so an idle lane
 // costs and delays nothing; what comes meanwhile goes out together in the next request, carried by
 // a goroutine that ends when nothing waits.

@@ -210,6 +210,11 @@ func TestCommandsAgainstTheDemo(t *testing.T) {
 	require.Len(t, rows[schema.ProcessStatus](t, d.ask(t, "nodes", "--json")), 3)
 	require.Len(t, rows[schema.Explanation](t, d.ask(t, "explain", "alice", "--json"))[0].Routes, 1)
 
+	sessions := rows[schema.SessionReply](t, d.ask(t, "sessions", "gw-1", "--json"))
+	require.Len(t, sessions, 1)
+	require.EqualValues(t, "alice", sessions[0].UID)
+	require.Contains(t, d.ask(t, "sessions", "gw-2").Out, "bob")
+
 	kicked := rows[schema.RouteKicked](t, d.ask(t, "kick", "bob", "--reason", "enough", "--json"))
 	require.Equal(t, schema.KickClosed, kicked[0].Result)
 	for {

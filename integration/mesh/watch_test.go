@@ -2,6 +2,7 @@ package mesh_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/rollcall-mesh/rollcall/integration/bubble"
 	"github.com/rollcall-mesh/rollcall/integration/mesh"
 	"github.com/rollcall-mesh/rollcall/schema"
+	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
 // watcher follows users as a backend does, and keeps what it is told.
@@ -163,6 +165,22 @@ func TestWatchResyncs(t *testing.T) {
 		alice.Leave()
 		m.Await(time.Minute, "all taken", func() bool { return len(slow.wrong([]schema.UID{"alice", "carol"})) == 0 })
 		require.Empty(t, slow.back)
+	})
+}
+
+// TestSlowWatcher loses events, since it takes none for a while, and finds out by itself.
+func TestSlowWatcher(t *testing.T) {
+	mesh.Run(t, mesh.Options{Gateways: 1}, func(t *testing.T, m *mesh.Mesh) {
+		w := follow(m, 5*time.Second, "alice") // sleeps now
+		event, err := json.Marshal(schema.Event{Type: schema.EventOnline, UID: "alice", Slot: subjects.SlotOf("alice")})
+		require.NoError(t, err)
+		for range 9000 {
+			require.NoError(t, m.Outsider.Publish(subjects.Prefix("").Event("alice"), event))
+		}
+		require.NoError(t, m.Outsider.Flush())
+		m.Gateways[0].Enter("alice")
+		m.Pass(20 * time.Second)
+		require.Equal(t, []string{"snapshot alice offline 0 ", "changed alice online 1 ", "resync"}, w.said())
 	})
 }
 
