@@ -12,7 +12,8 @@
 //	                               |
 //	                               plan: users x routes --> batches a gateway      (pure)
 //	                               |
-//	                               lanes, one a gateway ----> push.<node>.<boot>
+//	                               lanes, one a gateway ----> push.<node>.<boot>, or a call where the
+//	                               |         |                gateway is in this process (Local)
 //	                               |         ^---- pending: again after 10 .. 320 ms
 //	                               |         '---- acks, where waited for: a second answer
 //	                               |---- no_session -----> slot.<slot>.<fence>.remove
@@ -33,6 +34,8 @@
 //   - One gateway's batches go in order, gateways side by side: no slow gateway holds up another.
 //   - What has no answer is unknown, never reached and never removed. Only a gateway's own
 //     no_session is passed to the authority, which removes exactly the route that was looked up.
+//   - A gateway in this process is asked and told without a NATS message, in its own lane, with the
+//     same checks and results. Only where it is sure of a named device does a look-up fall away.
 //   - acked is a device's own word. An ack wait holds up neither a lane nor another's answer, and
 //     ends early when no acknowledgement can come any more; what was written stays written.
 //   - A fallback gets each user once, with the reason that leaves most open, and only what was not

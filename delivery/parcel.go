@@ -84,7 +84,7 @@ func (d *Delivery) hand(ctx context.Context, to schema.Process, x *parcel, last 
 }
 
 // carryParcels brings the parcels to their gateway in one message.
-func (m *mesh) carryParcels(ctx context.Context, to schema.Process, parcels []*parcel) {
+func (d *Delivery) carryParcels(ctx context.Context, to schema.Process, parcels []*parcel) {
 	msg := &schema.Push{To: to}
 	var sent []*parcel
 	for _, x := range parcels {
@@ -98,7 +98,7 @@ func (m *mesh) carryParcels(ctx context.Context, to schema.Process, parcels []*p
 	if len(sent) == 0 {
 		return
 	}
-	results, acks, err := m.pushOut(ctx, msg, sent[0])
+	results, acks, err := d.pushOut(ctx, msg, sent[0])
 	for _, x := range sent {
 		switch {
 		case err == nil:
@@ -111,15 +111,6 @@ func (m *mesh) carryParcels(ctx context.Context, to schema.Process, parcels []*p
 			x.fail(schema.PushUnknown)
 		}
 	}
-}
-
-// pushOut asks the gateway; acks follow to a parcel that waits for them, which is alone then.
-func (m *mesh) pushOut(ctx context.Context, msg *schema.Push, first *parcel) (results []schema.PushResult, acks <-chan []schema.PushResult, err error) {
-	if first.waits() {
-		return m.client.PushForAcks(ctx, msg)
-	}
-	results, err = m.client.Push(ctx, msg)
-	return results, nil, err
 }
 
 func (x *parcel) fail(r schema.PushResult) {

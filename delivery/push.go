@@ -89,7 +89,7 @@ func (d *Delivery) push(ctx context.Context, m Message, recipients []schema.UID,
 		m.ID = rand.Text()
 	}
 	begun := time.Now()
-	found, err := d.lookup(ctx, recipients, c.await)
+	found, err := d.whereTo(ctx, recipients, c)
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
@@ -142,9 +140,9 @@ func (w *ackWait) results(before []schema.PushResult) []schema.PushResult {
 	return after
 }
 
-// followAcks sends the second message of a push: when no acknowledgement is open any more, when
-// the wait is over, or when the life ends. The serving loop goes on meanwhile.
-func (g *Gateway) followAcks(l *life, m *nats.Msg, w *ackWait, before []schema.PushResult) {
+// followAcks has tell called, once, with what the acknowledgements have brought: when none is open
+// any more, when the wait is over, or when the life ends. The serving loop goes on meanwhile.
+func (g *Gateway) followAcks(l *life, w *ackWait, tell func()) {
 	l.spawn(func(ctx context.Context) {
 		defer l.ackWaits.Add(-1)
 		t := time.NewTimer(w.most)
@@ -154,14 +152,14 @@ func (g *Gateway) followAcks(l *life, m *nats.Msg, w *ackWait, before []schema.P
 		case <-t.C:
 		case <-ctx.Done():
 		}
-		g.answer(m, &schema.PushAcks{From: l.me, Results: w.results(before)})
+		tell()
 	})
 }
 
 // openAckWait begins what a message asks for, where there is room for it.
-func (g *Gateway) openAckWait(l *life, m *nats.Msg, req *schema.Push) *ackWait {
+func (g *Gateway) openAckWait(l *life, req *schema.Push) *ackWait {
 	w := newAckWait(req)
-	if w == nil || m.Reply == "" {
+	if w == nil {
 		return nil
 	}
 	if l.ackWaits.Add(1) > maxAckWaits {

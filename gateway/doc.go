@@ -47,6 +47,9 @@
 //     login is either refused because a higher fence is known, or in that list.
 //   - The connected frame is the first that a session gets of what others send; messages go into
 //     the outbox of an active session only, and into none once it is sealed.
+//   - A Delivery in this process (Config.Local) goes the way of a push message, with all its checks.
+//     Find names a device only while its slot's present owner has acknowledged it, the lease is
+//     proven, and nothing else can be meant: else somebody else has to be asked.
 //   - A kick is answered when the session is out of the registry and its outbox sealed. It never
 //     waits for a socket.
 //   - An owner seq is open until its target has answered it, or a later one of its session, or until

@@ -18,18 +18,29 @@ func (g *Gateway) servePush(l *life, m *nats.Msg) {
 		g.answer(m, &answer)
 		return
 	}
-	wait := g.openAckWait(l, m, &req)
-	for i := range req.Frames {
-		answer.Results = g.pushFrame(l, &req.Frames[i], wait, answer.Results)
-	}
-	answer.AcksFollow = wait != nil && wait.written() > 0
+	var wait *ackWait
+	answer.Results, wait = g.pushFrames(l, &req)
+	answer.AcksFollow = wait != nil
 	g.answer(m, &answer)
-	switch {
-	case answer.AcksFollow:
-		g.followAcks(l, m, wait, answer.Results)
-	case wait != nil:
-		l.ackWaits.Add(-1)
+	if wait != nil {
+		g.followAcks(l, wait, func() {
+			g.answer(m, &schema.PushAcks{From: l.me, Results: wait.results(answer.Results)})
+		})
 	}
+}
+
+// pushFrames gives the result for each recipient of each frame; wait is nil where no
+// acknowledgement will follow.
+func (g *Gateway) pushFrames(l *life, req *schema.Push) (results []schema.PushResult, wait *ackWait) {
+	wait = g.openAckWait(l, req)
+	for i := range req.Frames {
+		results = g.pushFrame(l, &req.Frames[i], wait, results)
+	}
+	if wait != nil && wait.written() == 0 {
+		l.ackWaits.Add(-1)
+		return results, nil
+	}
+	return results, wait
 }
 
 // pushFrame appends the result for each recipient of one message.
