@@ -48,6 +48,8 @@
 //     found out about is looked up every 2 s.
 //   - What Sessions tells comes from the gateway itself; a page of an earlier life leads nowhere.
 //   - The service pushes to nobody of whom its answer could not tell: next names the first.
+//   - What the service says of its calls (JSON Schema in each endpoint's metadata) is derived from
+//     the types that it reads and writes.
 //   - What comes from outside is checked before it can reach a message that others share.
 //
 // Goroutines: New starts one, which keeps the view and the client and ends with Close. The Service
@@ -68,6 +70,7 @@
 //	consumer of a watch is slow    8,192 events wait; one more is lost, all is looked up, and Resync says so
 //	events lost in silence         found out by the look-up every 5 minutes
 //	kick under an overtaken fence  looked up again, at most three rounds
+//	kick during a rebuild          the sessions known are kicked, then ErrUnknownUser: there may be more
 //	caller's context ends          what is known by then is returned
 //	Service has no worker free     429
 package delivery

@@ -31,7 +31,8 @@ const kickRounds = 3
 // Kick closes the sessions of a user that the request means, with code 3505, and tells what became
 // of each. The error is schema.ErrBad or ErrUnsupported for a request that was not carried out,
 // ErrUnknownUser where nobody can tell which sessions there are, or says that the mesh can never
-// be asked.
+// be asked. ErrUnknownUser with results says that those are not all there may be, since the user's
+// slot is being rebuilt: the same call says in a moment that it had them all.
 func (d *Delivery) Kick(ctx context.Context, req KickRequest) ([]Kicked, error) {
 	pick, err := newPick(req)
 	if err != nil {
@@ -50,7 +51,10 @@ func (d *Delivery) Kick(ctx context.Context, req KickRequest) ([]Kicked, error) 
 		if len(stale) == 0 || round == kickRounds {
 			all = append(append(all, kicked...), stale...)
 			d.meter.kicked(all)
-			return all, nil
+			if found[0].Partial && !pick.found(all) {
+				err = fmt.Errorf("%w: %q has %d sessions that are known, and its slot is %s", ErrUnknownUser, string(req.UID), len(all), client.WhyRebuilding)
+			}
+			return all, err
 		}
 		all = append(all, kicked...)
 		pick.over(kicked)
@@ -87,6 +91,9 @@ func (p *pick) takes(r *schema.Route) bool {
 	name := r.Session.Outside(r.Owner.Boot)
 	return p.filter.takes(r) && (p.only == "" || p.only == name) && p.except != name && !p.ended[name]
 }
+
+// found reports whether the one session that is meant is among those kicked.
+func (p *pick) found(kicked []Kicked) bool { return p.only != "" && len(kicked) > 0 }
 
 // over has the next round leave out what this one has ended.
 func (p *pick) over(kicked []Kicked) {

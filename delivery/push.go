@@ -134,12 +134,13 @@ func (m *Message) check() error {
 		return bad("id has %d bytes: it takes at most %d of UTF-8", len(m.ID), schema.MaxMessageID)
 	case len(m.Payload) > maxPayload:
 		return fmt.Errorf("%w: payload has %d bytes, at most %d fit a message", ErrTooLarge, len(m.Payload), maxPayload)
-	case !json.Valid(m.Payload) || !utf8.Valid(m.Payload):
-		return bad("payload is not a JSON value in UTF-8")
 	case m.From != "":
 		if err := m.From.Check(); err != nil {
 			return bad("from: %w", err)
 		}
+	}
+	if err := schema.CheckPayload(m.Payload); err != nil {
+		return bad("%w", err)
 	}
 	return nil
 }

@@ -167,6 +167,26 @@ func keySet(kid, secret string) string {
 	return string(b)
 }
 
+// Where the keys cannot be fetched at the start no token is called bad, which would end its client.
+func TestJWTWithoutKeysYet(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	defer server.Close()
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	j, err := NewJWT(t.Context(), JWTConfig{Algorithm: "HS256", JWKSURL: server.URL})
+	require.NoError(t, err)
+	token := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": "alice", "exp": time.Now().Add(time.Hour).Unix()})
+	for _, kid := range []any{"k1", "k2", nil} {
+		if token.Header["kid"] = kid; kid == nil {
+			delete(token.Header, "kid")
+		}
+		signed, err := token.SignedString([]byte(secret))
+		require.NoError(t, err)
+		_, err = try(t, j, signed)
+		require.ErrorContains(t, err, "no keys", kid)
+		require.NotErrorIs(t, err, ErrBadToken, kid)
+	}
+}
+
 func TestJWTKeySets(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(keySet("k1", secret))) }))
 	defer server.Close()

@@ -18,6 +18,7 @@ type vigil struct {
 	s      *session
 	timer  *time.Timer
 	pinged int64 // the silence, by its beginning, in which the ping was sent
+	armed  bool  // the session was active when it looked last: the timer knows of the token's end
 }
 
 func newVigil(s *session) *vigil {
@@ -42,7 +43,8 @@ func (v *vigil) look() {
 			s.ping(next)
 		}
 	}
-	if s.current() == active && !s.who.Expires.IsZero() {
+	v.armed = s.current() == active
+	if v.armed && !s.who.Expires.IsZero() {
 		left := time.Until(s.who.Expires)
 		if left <= 0 {
 			g.end(s, ending{code: schema.CloseTokenExpired})

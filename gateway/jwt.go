@@ -34,6 +34,10 @@ type JWTConfig struct {
 	Log *slog.Logger
 }
 
+// errNoKeys is returned when no keys could be fetched yet: whether a token is good cannot be told, and
+// its client must not be told to stop.
+var errNoKeys = errors.New("no keys for tokens fetched yet")
+
 // minSecret is what RFC 7518 asks of an HS256 key, in bytes.
 const minSecret = 32
 
@@ -137,7 +141,13 @@ func (c *JWTConfig) fetchedKeys(ctx context.Context) (jwt.Keyfunc, error) {
 	if err != nil {
 		return nil, fmt.Errorf("JWKS URL: %w", err)
 	}
-	return set.Keyfunc, nil
+	return func(t *jwt.Token) (any, error) {
+		key, err := set.Keyfunc(t) // which fetches them again, where it may
+		if all, failed := set.Storage().KeyReadAll(ctx); failed != nil || len(all) == 0 {
+			return nil, errNoKeys
+		}
+		return key, err
+	}, nil
 }
 
 // Authenticate checks the token's signature, algorithm, times and claims.
@@ -147,6 +157,8 @@ func (j *JWT) Authenticate(_ context.Context, c Credentials) (Identity, error) {
 	switch {
 	case errors.Is(err, jwt.ErrTokenExpired):
 		return Identity{}, fmt.Errorf("%w: %s ago", ErrTokenExpired, time.Since(said.ExpiresAt.Time).Round(time.Second))
+	case errors.Is(err, errNoKeys):
+		return Identity{}, fmt.Errorf("jwt: %w", errNoKeys)
 	case err != nil:
 		return Identity{}, fmt.Errorf("%w: %w", ErrBadToken, err)
 	}

@@ -169,15 +169,17 @@ func TestTokens(t *testing.T) {
 			require.Equal(t, want == schema.CloseNotNow, f.Retryable)
 			require.Equal(t, want, d.code())
 		}
-		identity, failure = Identity{UID: "alice", Device: "x", Flag: "web", Level: schema.Master, Expires: time.Now().Add(95 * time.Second)}, nil
-		d := st.begin("ignored")
-		f := d.next(schema.TypeConnected)
-		require.Equal(t, schema.DeviceID("x"), f.Device, "what the token says wins")
-		require.Equal(t, identity.Expires.Unix(), f.ExpiresAt)
-		require.Equal(t, schema.CloseTokenExpired, d.code())
-		require.Zero(t, time.Until(identity.Expires))
-		synctest.Wait()
-		st.with(func(m *fakeMesh) { require.Equal(t, schema.ReasonExpired, m.leaves[0].Reason) })
+		for n, life := range []time.Duration{95 * time.Second, 7 * time.Second} { // three heartbeats, none
+			identity, failure = Identity{UID: "alice", Device: "x", Flag: "web", Level: schema.Master, Expires: time.Now().Add(life)}, nil
+			d := st.begin("ignored")
+			f := d.next(schema.TypeConnected)
+			require.Equal(t, schema.DeviceID("x"), f.Device, "what the token says wins")
+			require.Equal(t, identity.Expires.Unix(), f.ExpiresAt)
+			require.Equal(t, schema.CloseTokenExpired, d.code())
+			require.Zero(t, time.Until(identity.Expires))
+			synctest.Wait()
+			st.with(func(m *fakeMesh) { require.Equal(t, schema.ReasonExpired, m.leaves[n].Reason) })
+		}
 
 		slow = time.Hour
 		require.Equal(t, schema.CloseNotNow, st.begin("alice").code(), "one deadline for the whole login")

@@ -101,6 +101,9 @@ func (g *Gateway) write(s *session) {
 		}
 		select {
 		case <-s.wake:
+			if !watch.armed {
+				watch.look()
+			}
 		case <-watch.timer.C:
 			watch.look()
 		}

@@ -352,7 +352,7 @@ func (m *model) sync(now time.Duration, head schema.SlotHead, r schema.Route) sc
 
 func (m *model) remove(now time.Duration, x schema.Disowned) int {
 	e := m.get(identity{x.UID, x.Owner, x.Session}, now)
-	if e == nil || e.state != committed || e.route.Seq != x.Seq {
+	if e == nil || e.state != committed || e.route.Seq != x.Seq || e.named != nil && now < *e.named+m.rules.Conflict {
 		return 0
 	}
 	e.state, e.named = floor, nil

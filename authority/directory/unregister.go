@@ -50,6 +50,10 @@ func (c *change) unregister(o uint32, e *schema.Leave) schema.Code {
 // Remove takes out routes that their owner disowned to a sender of messages, each only while it
 // still has the seq that was looked up. It leaves no tombstone: the owner may add the session
 // again with a higher seq.
+//
+// A route in the way of a login is left to that login's commit: its owner has sealed the session, and
+// so disowns it, before the login that replaces it is visible. Taken out in between, the user would be
+// offline. Where no commit comes it goes once the time of the conflict is over.
 func (d *Directory) Remove(now time.Time, disowned []schema.Disowned) (removed int, events []schema.Event) {
 	t := d.tick(now)
 	for n := range disowned {
@@ -60,11 +64,18 @@ func (d *Directory) Remove(now time.Time, disowned []schema.Disowned) (removed i
 		}
 		c := d.open(t, e.UID)
 		i := d.find(o, e.Session, e.UID)
-		if i != 0 && d.slab.at(i).state == committed && d.slab.at(i).seq == e.Seq {
+		if i != 0 && d.slab.at(i).state == committed && d.slab.at(i).seq == e.Seq && !d.contested(i, t) {
 			c.end(i, floor, schema.ReasonLeave)
 			removed++
 		}
 		events = c.close(events)
 	}
 	return removed, events
+}
+
+// contested reports whether a login has a committed route in its way, and the time has not passed in
+// which that has to end.
+func (d *Directory) contested(i uint32, now time.Duration) bool {
+	first, named := d.named[i]
+	return named && now < first+d.settings.Conflict
 }

@@ -214,3 +214,21 @@ func drawHistory(r *rapid.T) (history, final []entry) {
 	}
 	return history, final
 }
+
+// A bucket is young for a lease after its config, the first key, was written; not after that was changed.
+func TestYoung(t *testing.T) {
+	config := func(rev schema.Revision, at time.Time) entry {
+		e := jsonEntry(subjects.ConfigKey, rev, schema.DefaultConfig())
+		e.at = at
+		return e
+	}
+	later := epoch.Add(schema.DefaultConfig().Lease())
+	x := tableOf(config(10, epoch), slotEntry(11, bootA))
+	require.True(t, x.young())
+	x.newest = later
+	require.False(t, x.young(), "a lease old")
+	x.put(config(12, later), later, false)
+	require.False(t, x.young(), "its config was changed")
+	x.dropSlot(7, 0)
+	require.True(t, x.young(), "it was emptied, and the config written first")
+}

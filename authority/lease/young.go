@@ -2,9 +2,18 @@ package lease
 
 // Young reports whether the bucket's config was written less than a lease ago, by the server's own
 // times: the bucket is new, or was made anew, and gateways may have yet to write their keys. It is
-// as true as the last snapshot.
+// as true as the last snapshot. A config that was changed since is no sign: there are older slots.
 func (v *View) Young() bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return v.t.newest.Sub(v.t.configured) < v.t.config.Lease()
+	return v.t.young()
+}
+
+func (t *table) young() bool {
+	for i := range t.slots {
+		if t.slots[i].state != absent && t.slots[i].rev < t.configRev {
+			return false
+		}
+	}
+	return t.newest.Sub(t.configured) < t.config.Lease()
 }

@@ -6,7 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rollcall-mesh/rollcall/authority"
 	"github.com/rollcall-mesh/rollcall/delivery"
+	"github.com/rollcall-mesh/rollcall/integration/bubble"
 	"github.com/rollcall-mesh/rollcall/schema"
 	"github.com/rollcall-mesh/rollcall/subjects"
 )
@@ -100,6 +102,44 @@ func TestKickOfWhoIsUnknown(t *testing.T) {
 		_, err := m.Kick(t.Context(), delivery.KickRequest{UID: "alice"})
 		require.ErrorIs(t, err, delivery.ErrUnknownUser)
 		require.EqualError(t, err, `whereabouts of the user are unknown: "alice" is unreachable`)
+	})
+}
+
+// While a slot is rebuilt there may be more sessions than it knows of: those are kicked, and the caller
+// learns that he has to come back.
+func TestKickDuringARebuild(t *testing.T) {
+	run(t, func(t *testing.T, m *mesh) {
+		g := m.gateway("gw-1")
+		r := g.login(t, "alice", "phone", "app")
+		m.worker.Cut()
+		nc, _ := m.server.Dial("authority/a-2")
+		b, view := open(t, nc)
+		w, err := authority.New(nc, b, view, authority.Config{Node: "a-2"})
+		require.NoError(t, err)
+		bubble.Go(t, w.Run)
+		last := false
+		sync := func() bool {
+			to, ok := g.view.Target(subjects.SlotOf("alice"))
+			g.seq++
+			r.Seq = g.seq
+			_, err := g.client.Sync(t.Context(), to, g.me, last, []schema.Route{r})
+			return ok && to.Authority == w.Me() && err == nil
+		}
+		bubble.Until(t, time.Minute, "the new authority is told", sync)
+
+		for _, req := range []delivery.KickRequest{{UID: "alice"}, {UID: "alice", Device: "phone"}} {
+			kicked, err := m.Kick(t.Context(), req)
+			require.ErrorIs(t, err, delivery.ErrUnknownUser)
+			require.ErrorContains(t, err, "rebuilding")
+			require.Len(t, kicked, 1)
+			require.Equal(t, schema.KickClosed, kicked[0].Result)
+		}
+		_, err = m.Kick(t.Context(), delivery.KickRequest{UID: "alice", Session: g.name(r)})
+		require.NoError(t, err, "the one that was meant")
+		last = true
+		require.True(t, sync())
+		_, err = m.Kick(t.Context(), delivery.KickRequest{UID: "alice"})
+		require.NoError(t, err)
 	})
 }
 

@@ -233,6 +233,10 @@ func TestServiceIsDiscoverable(t *testing.T) {
 		for _, e := range info.Endpoints {
 			subjects = append(subjects, e.Subject)
 			require.NotEmpty(t, e.QueueGroup, "each call is served once")
+			require.NotEmpty(t, e.Metadata["description"])
+			for _, part := range []string{"request", "response"} {
+				require.True(t, json.Valid([]byte(e.Metadata[part])), "%s of %s", part, e.Name)
+			}
 		}
 		require.Equal(t, []string{"presence.lookup", "presence.push", "presence.kick", "presence.sessions", "presence.explain", "presence.slots", "presence.stats"}, subjects)
 	})
