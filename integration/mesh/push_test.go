@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -41,11 +42,11 @@ func pushIn(m *mesh.Mesh, id string, users []schema.UID, options ...delivery.Cal
 func (p pushed) lines() []string {
 	list := []string{}
 	for _, u := range p.Users {
-		line := fmt.Sprintf("%s %v", u.UID, u.Reached)
+		parts := []string{string(u.UID), fmt.Sprint(u.Reached)}
 		for _, r := range u.Routes {
-			line += " " + r.Result.String()
+			parts = append(parts, r.Result.String())
 		}
-		list = append(list, line)
+		list = append(list, strings.Join(parts, " "))
 	}
 	return list
 }
