@@ -40,8 +40,7 @@ func describe(t reflect.Type) map[string]any {
 func describeStruct(t reflect.Type) map[string]any {
 	properties := map[string]any{}
 	var required []string
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		name, how, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "" || name == "-" {
 			continue
