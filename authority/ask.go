@@ -149,7 +149,10 @@ func (w *Worker) statusOf(t *tenure, now time.Time, report *schema.StatusReport,
 	}
 	s := schema.SlotStatus{
 		Slot: t.target.Slot, Owner: t.target.Authority.Node, Boot: t.target.Authority.Boot, Fence: t.target.Fence,
-		State: t.stateLocked(now), Routes: t.dir.Routes(), HeldMS: now.Sub(t.since).Milliseconds(), Cause: t.cause, Synced: len(t.rebuild.synced),
+		State: t.stateLocked(now), Routes: t.dir.Routes(), HeldMS: now.Sub(t.since).Milliseconds(), Cause: t.cause,
+	}
+	if s.State == schema.SlotRebuilding {
+		s.Synced = len(t.rebuild.synced)
 	}
 	for g := range t.rebuild.outstanding {
 		s.Outstanding = append(s.Outstanding, g.Node)

@@ -87,6 +87,8 @@
 //	slot key deleted, or      the tenure is dropped once the bucket has been read after its claim, and
 //	  older than its tenure   the slot claimed again: nobody else need ever do it
 //	claim unanswered          found by the next look at the view: the key names us, we take it up
+//	gateway under a new boot  it may have taken over the sockets of the one before, whose routes count
+//	                          for nothing: who has no route is unknown until it has synced the slot
 //	gateway killed            its routes count for nothing once its key says dead or another boot
 //	a wedged loop             takes no probe: no renewal is sent, the lease ends
 //	outbox full               events are dropped and counted; the slot's watchers are told rebuilt

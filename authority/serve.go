@@ -80,7 +80,8 @@ func (w *Worker) do(head schema.SlotHead, need need, act act) schema.AnswerHead 
 		answer.Code, answer.RetryAfter = schema.CodeUnavailable, suspectRetry
 		return answer
 	}
-	if need.gateway && w.view.Standing(lease.Gateway, head.From) != lease.Living {
+	standing, value := w.view.Life(lease.Gateway, head.From)
+	if need.gateway && standing != lease.Living {
 		w.reread(subjects.GatewayKey(head.From.Node))
 		answer.Code = schema.CodeRetry
 		return answer
@@ -91,7 +92,11 @@ func (w *Worker) do(head schema.SlotHead, need need, act act) schema.AnswerHead 
 		answer.Code, answer.Differs = schema.CodeMismatch, "fence"
 		return answer
 	}
-	w.emit(act(t.dir, time.Now()))
+	now := time.Now()
+	if need.gateway {
+		t.meetLocked(head.From, value.Since, now.Add(w.view.Config().Settle()))
+	}
+	w.emit(act(t.dir, now))
 	return answer
 }
 

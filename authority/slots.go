@@ -238,20 +238,27 @@ func (w *Worker) awaitGateways(ctx context.Context, taken []*tenure) {
 		w.log.Warn("gateways not read, the slots taken stay unknown until they are", "slots", len(taken), "err", err)
 		return
 	}
-	gateways := w.view.Members(lease.Gateway)
+	gateways, wait := w.livingGateways(), w.youngWait()
 	for _, t := range taken {
-		t.await(outstanding(gateways, t.target.Fence), w.view.Young() && !w.config.Fresh)
+		t.await(gateways, wait)
 	}
 }
 
-// outstanding gives the gateways that may have sessions of a slot taken at fence.
-func outstanding(gateways []lease.Member, fence schema.Revision) (out []schema.Process) {
-	for _, g := range gateways {
-		if g.Value.State != schema.StateDead && g.Value.Since < fence {
-			out = append(out, g.Process)
-		}
+// gatewaysReturn is how long gateways may take to come back to a server that is up again: they try
+// after 50 ms, then at most a second later, and write their keys at once.
+const gatewaysReturn = 2 * time.Second
+
+// youngWait is how long a slot waits for the keys of gateways in a young bucket, however short the
+// lease is; 0 where the bucket is none.
+func (w *Worker) youngWait() time.Duration {
+	if w.config.Fresh || !w.view.Young() {
+		return 0
 	}
-	return out
+	return max(w.view.Config().Settle(), gatewaysReturn)
+}
+
+func (w *Worker) livingGateways() []lease.Member {
+	return slices.DeleteFunc(w.view.Members(lease.Gateway), func(m lease.Member) bool { return !m.Alive() })
 }
 
 // Why a tenure ended; also the label of the metric.
@@ -294,10 +301,15 @@ func (w *Worker) dropAll() {
 // upkeep does what falls due with time in each tenure. Locks are taken slot by slot and pass by
 // pass, so that serving goes on between.
 func (w *Worker) upkeep(ctx context.Context) {
-	gone := func(g schema.Process) bool { return w.view.Standing(lease.Gateway, g) == lease.Gone }
+	of := gateways{
+		living: w.livingGateways,
+		before: w.livingGateways(),
+		gone:   func(g schema.Process) bool { return w.view.Standing(lease.Gateway, g) == lease.Gone },
+		bound:  w.view.Config().Settle(),
+	}
 	for i := range w.held {
 		t := w.held[i].Load()
-		for t != nil && t.upkeep(time.Now(), gone, w.emit) && ctx.Err() == nil {
+		for t != nil && t.upkeep(time.Now(), of, w.emit) && ctx.Err() == nil {
 		}
 		w.retryAwait(ctx, t)
 	}

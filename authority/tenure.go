@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/rollcall-mesh/rollcall/authority/directory"
+	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
@@ -26,9 +27,9 @@ type tenure struct {
 
 // rebuild says what a tenure still waits for before it knows that a uid without routes is offline.
 type rebuild struct {
-	listed      bool                        // outstanding has been read from the bucket, after the claim
+	listed      bool                        // the gateways have been read from the bucket, after the claim
 	outstanding map[schema.Process]struct{} // gateways that may have sessions of the slot and have not sent their last chunk
-	synced      map[schema.Process]struct{} // gateways that have
+	synced      map[schema.Process]struct{} // gateways that have; the living ones
 	notBefore   time.Time                   // in a young bucket: gateways have yet to write their keys
 	bound       time.Time                   // from here on events are published, whoever is outstanding
 	published   bool                        // events are
@@ -61,27 +62,42 @@ func (t *tenure) unknownLocked(now time.Time) bool {
 	return !r.listed || len(r.outstanding) > 0 || now.Before(r.notBefore)
 }
 
-// await names the gateways whose sync is awaited, once the bucket has been read after the claim. In
-// a young bucket gateways have yet to write their keys: there nothing is known before the bound.
-func (t *tenure) await(gateways []schema.Process, young bool) {
+// await takes which gateways live, once the bucket has been read after the claim. In a young bucket
+// they have yet to write their keys: there nothing is known before youngWait has passed.
+func (t *tenure) await(gateways []lease.Member, youngWait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.rebuild.listed = true
-	if young {
-		t.rebuild.notBefore = t.rebuild.bound
+	if t.ended {
+		return
 	}
+	t.rebuild.listed = true
+	t.rebuild.notBefore = t.since.Add(youngWait)
 	for _, g := range gateways {
-		if _, done := t.rebuild.synced[g]; !done {
-			t.rebuild.outstanding[g] = struct{}{}
-		}
+		t.meetLocked(g.Process, g.Value.Since, t.rebuild.bound)
 	}
 }
 
-// syncedLocked notes that a gateway has sent its last chunk, or is gone.
-func (t *tenure) syncedLocked(g schema.Process) {
-	if t.rebuild.synced != nil {
-		t.rebuild.synced[g] = struct{}{}
+// meetLocked takes that a gateway lives. It is awaited until it has told of its sessions, unless it
+// had none when the fence was already known to it. One that comes later has taken over the sockets
+// of an earlier life, whose routes count for nothing from now on: the slot is rebuilt once more,
+// until bound for the events, so that nobody is said to be offline meanwhile.
+func (t *tenure) meetLocked(g schema.Process, since schema.Revision, bound time.Time) {
+	r := &t.rebuild
+	_, synced := r.synced[g]
+	_, awaited := r.outstanding[g]
+	if synced || awaited || since >= t.target.Fence {
+		return
 	}
+	r.outstanding[g] = struct{}{}
+	if r.published {
+		r.published, r.bound = false, bound
+		t.dir.Rebuilding(true)
+	}
+}
+
+// syncedLocked notes that a gateway has sent its last chunk.
+func (t *tenure) syncedLocked(g schema.Process) {
+	t.rebuild.synced[g] = struct{}{}
 	delete(t.rebuild.outstanding, g)
 }
 
@@ -89,11 +105,7 @@ func (t *tenure) syncedLocked(g schema.Process) {
 // returns the event that tells watchers to look up again.
 func (t *tenure) settleLocked(now time.Time) []schema.Event {
 	r := &t.rebuild
-	known := !t.unknownLocked(now)
-	if known {
-		r.synced = nil
-	}
-	if r.published || !known && now.Before(r.bound) {
+	if r.published || t.unknownLocked(now) && now.Before(r.bound) {
 		return nil
 	}
 	r.published = true
@@ -109,28 +121,59 @@ func (t *tenure) stateLocked(now time.Time) schema.SlotState {
 	return schema.SlotReady
 }
 
+// gateways are what a tenure is told of them at its upkeep.
+type gateways struct {
+	living func() []lease.Member // as they are now
+	before []lease.Member        // as they were when the pass began
+	gone   func(schema.Process) bool
+	bound  time.Duration // of a rebuild
+}
+
 // upkeep does what falls due with time: pendings and routes that expire, routes of gateways that
 // are gone, and the end of a rebuild. Each pass is bounded; more reports that one is due at once.
-func (t *tenure) upkeep(now time.Time, gone func(schema.Process) bool, emit func([]schema.Event)) (more bool) {
+func (t *tenure) upkeep(now time.Time, of gateways, emit func([]schema.Event)) (more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended {
 		return false
 	}
-	for g := range t.dir.Owners() {
-		if gone(g) {
-			emit(t.dir.Gone(now, g))
-		}
+	lost := t.lostLocked(of.gone)
+	living := of.before
+	if len(lost) > 0 { // whoever has taken over their sockets is met before their routes go
+		living = of.living()
 	}
-	for g := range t.rebuild.outstanding {
-		if gone(g) {
-			t.syncedLocked(g)
-		}
+	for _, g := range living {
+		t.meetLocked(g.Process, g.Value.Since, now.Add(of.bound))
 	}
+	for _, g := range lost {
+		emit(t.dir.Gone(now, g))
+	}
+	t.forgetLocked(of.gone)
 	events, more := t.dir.Expire(now)
 	emit(events)
 	emit(t.settleLocked(now))
 	return more
+}
+
+// lostLocked gives the owners of routes that are gone.
+func (t *tenure) lostLocked(gone func(schema.Process) bool) (lost []schema.Process) {
+	for g := range t.dir.Owners() {
+		if gone(g) {
+			lost = append(lost, g)
+		}
+	}
+	return lost
+}
+
+// forgetLocked awaits nobody who is gone, and forgets that they have synced.
+func (t *tenure) forgetLocked(gone func(schema.Process) bool) {
+	for _, gateways := range [...]map[schema.Process]struct{}{t.rebuild.outstanding, t.rebuild.synced} {
+		for g := range gateways {
+			if gone(g) {
+				delete(gateways, g)
+			}
+		}
+	}
 }
 
 func (t *tenure) configure(s directory.Settings) {

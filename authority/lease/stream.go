@@ -13,9 +13,7 @@ import (
 
 // openStream binds the stream behind the bucket, and makes it where that is this process's part.
 func (b *Bucket) openStream(ctx context.Context, above schema.Revision) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // a replicated stream waits for its election
-	defer cancel()
-	s, err := b.js.Stream(ctx, b.o.Prefix.BucketStream())
+	s, err := b.bindStream(ctx)
 	if errors.Is(err, jetstream.ErrStreamNotFound) && b.o.Create {
 		s, err = b.makeStream(ctx, above)
 	}
@@ -32,12 +30,22 @@ func (b *Bucket) openStream(ctx context.Context, above schema.Revision) error {
 	return nil
 }
 
+// bindStream looks for the stream once. While a cluster is making one it may leave the question
+// without an answer: it is better asked again soon.
+func (b *Bucket) bindStream(ctx context.Context) (jetstream.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	return b.js.Stream(ctx, b.o.Prefix.BucketStream())
+}
+
 // makeStream makes the stream; where another process was first, it binds that one's.
 func (b *Bucket) makeStream(ctx context.Context, above schema.Revision) (jetstream.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // a replicated stream waits for its election
+	defer cancel()
 	first := max(schema.Revision(time.Now().UnixMilli()), above+1)
 	s, err := b.js.CreateStream(ctx, b.streamConfig(first))
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		return b.js.Stream(ctx, b.o.Prefix.BucketStream())
+		return b.bindStream(ctx)
 	}
 	if err == nil {
 		b.o.Log.Info("made the bucket", "bucket", b.o.Prefix.Bucket(), "first", first, "replicas", b.o.Replicas)

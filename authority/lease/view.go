@@ -117,6 +117,20 @@ func (v *View) Standing(r Role, p schema.Process) Standing {
 	return Unseen
 }
 
+// Life is Standing, with what the key says of a life that is Living.
+func (v *View) Life(r Role, p schema.Process) (Standing, schema.ProcessValue) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	m := v.t.members[r][p.Node]
+	if m == nil {
+		return Unseen, schema.ProcessValue{}
+	}
+	if s := m.standing(p.Boot); s != Living {
+		return s, schema.ProcessValue{}
+	}
+	return Living, m.value
+}
+
 // Members gives the processes of a role whose keys have a value, dead ones too, by name.
 func (v *View) Members(r Role) []Member {
 	v.mu.RLock()
