@@ -82,6 +82,7 @@ func (m *Mesh) raise() {
 	for i := range cmp.Or(m.options.Gateways, 2) {
 		m.StartGateway(schema.NodeID(fmt.Sprintf("gw-%d", i+1)))
 	}
+	m.Served(10 * time.Second)
 }
 
 func (m *Mesh) startDelivery() {

@@ -217,6 +217,7 @@ func TestFallback(t *testing.T) {
 		me := one.Enter("sender")
 		two.Login("orphan", "phone")
 		silent := m.StartGateway("gw-3")
+		m.Pass(6 * time.Second) // slots wait for its last chunk, and are rebuilding meanwhile
 		silent.Login("mute", "phone")
 		got := make(chan *nats.Msg, 100)
 		subject, err := subjects.Prefix("").Fallback("missed")

@@ -54,6 +54,7 @@ func TestSessionsOfAGateway(t *testing.T) {
 		require.Len(t, found.Routes, 1)
 		require.EqualValues(t, "user 07", found.Routes[0].UID)
 		sockets[7].Leave()
+		m.Pass(10 * time.Millisecond) // the goodbye is answered before the session is out
 		found, err = m.Delivery.Sessions(t.Context(), delivery.SessionsRequest{Node: "gw-1", Session: id})
 		require.NoError(t, err)
 		require.Empty(t, found.Routes)
