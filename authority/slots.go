@@ -307,25 +307,16 @@ func (w *Worker) upkeep(ctx context.Context) {
 		gone:   func(g schema.Process) bool { return w.view.Standing(lease.Gateway, g) == lease.Gone },
 		bound:  w.view.Config().Settle(),
 	}
+	var unlisted []*tenure // whose first read of the gateways failed
 	for i := range w.held {
 		t := w.held[i].Load()
 		for t != nil && t.upkeep(time.Now(), of, w.emit) && ctx.Err() == nil {
 		}
-		w.retryAwait(ctx, t)
+		if t != nil && t.unlisted() {
+			unlisted = append(unlisted, t)
+		}
 	}
-}
-
-// retryAwait reads the gateways again for a tenure whose first read failed.
-func (w *Worker) retryAwait(ctx context.Context, t *tenure) {
-	if t == nil {
-		return
-	}
-	t.mu.Lock()
-	missing := !t.ended && !t.rebuild.listed
-	t.mu.Unlock()
-	if missing {
-		w.awaitGateways(ctx, []*tenure{t})
-	}
+	w.awaitGateways(ctx, unlisted)
 }
 
 // reap ends the leases of processes whose key has stood still for a whole lease, by this process's

@@ -176,6 +176,13 @@ func (t *tenure) forgetLocked(gone func(schema.Process) bool) {
 	}
 }
 
+// unlisted reports whether it is not known yet which gateways are awaited.
+func (t *tenure) unlisted() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.ended && !t.rebuild.listed
+}
+
 func (t *tenure) configure(s directory.Settings) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

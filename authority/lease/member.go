@@ -15,7 +15,8 @@ type member struct {
 	state   keyState
 	rev     schema.Revision     // of what is held here, or was before it went missing
 	value   schema.ProcessValue // the last one written
-	changed time.Time           // monotonic; when rev last changed, or the key was first missed
+	heard   schema.Revision     // that the key was last heard at; below rev after a server has lost its tail
+	changed time.Time           // monotonic; when heard last changed, or the key was first missed
 	gone    []schema.BootID     // at most maxGone, the latest last
 }
 
@@ -59,11 +60,11 @@ func (t *table) putMember(r Role, n schema.NodeID, e entry, now time.Time, force
 		return nil
 	}
 	m := t.memberOf(r, n, now)
+	if e.rev != m.heard { // old news or not, it is written: who renews it lives
+		m.heard, m.changed = e.rev, now
+	}
 	if e.rev <= m.rev && !force {
 		return nil
-	}
-	if e.rev != m.rev {
-		m.changed = now
 	}
 	before := *m
 	m.rev = e.rev

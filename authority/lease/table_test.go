@@ -232,3 +232,19 @@ func TestYoung(t *testing.T) {
 	x.dropSlot(7, 0)
 	require.True(t, x.young(), "it was emptied, and the config written first")
 }
+
+// A server that has lost the tail of its log hands out old revisions again: a key that is renewed at
+// these is old news, but not silent. One that is read again and again where it stands is.
+func TestRenewalsBelowWhatWasHeardAreSignsOfLife(t *testing.T) {
+	x := tableOf(authorityEntry(20, bootA, schema.StateServing))
+	m := x.members[Authority]["a-1"]
+	at := epoch
+	for rev := schema.Revision(10); rev < 15; rev++ {
+		at = at.Add(time.Second)
+		x.put(authorityEntry(rev, bootA, schema.StateServing), at, false)
+		require.Equal(t, at, m.changed)
+		require.EqualValues(t, 20, m.rev, "what decides writes stays")
+	}
+	x.put(authorityEntry(14, bootA, schema.StateServing), at.Add(time.Second), false)
+	require.Equal(t, at, m.changed)
+}

@@ -220,3 +220,35 @@ func TestAFenceIsLiftedWhenTheBucketIsBack(t *testing.T) {
 		bubble.Until(t, time.Second, "alice is online", func() bool { return g.state(t, "alice") == schema.Online })
 	})
 }
+
+// A takeover is in the tail of the log that a server loses: the slots' keys name the dead worker again,
+// whom nobody will end a second time. The only one left claims them anew, above the fences it had.
+func TestATakeoverIsLost(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		first, second := startWorker(t, s, "a-1"), startWorker(t, s, "a-2")
+		g := startGateway(t, s, "gw-1")
+		r := g.login(t, "alice", "phone")
+		stop := g.answerNewFences(t, r)
+		defer stop()
+		time.Sleep(30 * time.Second)
+		loseTail := s.Keep()
+		time.Sleep(5 * time.Second)
+		first.kill()
+		bubble.Until(t, time.Minute, "all slots taken over", func() bool { return g.shares()[second.Me()] == schema.Slots })
+		taken, _ := g.view.Target(slotOf("alice"))
+		boot := second.Me()
+		loseTail()
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, boot, second.Me())
+		late := join(t, s, "late")
+		for slot := range schema.Slot(schema.Slots) {
+			now, ok := late.view.Target(slot)
+			require.True(t, ok, slot)
+			require.Equal(t, boot, now.Authority, slot)
+			require.GreaterOrEqual(t, now.Fence, g.view.Highest(slot))
+		}
+		again, _ := late.view.Target(taken.Slot)
+		require.GreaterOrEqual(t, again.Fence, taken.Fence)
+		require.Equal(t, schema.Online, g.state(t, "alice"))
+	})
+}

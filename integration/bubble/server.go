@@ -63,6 +63,23 @@ func (s *Server) Wipe() {
 	}
 }
 
+// Keep stops the server for a moment and copies what it had stored. What it gives takes a server back
+// there, as a crash of its machine does that loses the tail of its log.
+func (s *Server) Keep() (loseTail func()) {
+	s.t.Helper()
+	kept := s.t.TempDir()
+	s.Stop()
+	require.NoError(s.t, os.CopyFS(kept, os.DirFS(s.dir)))
+	s.Start()
+	return func() {
+		s.t.Helper()
+		s.Stop()
+		s.Wipe()
+		require.NoError(s.t, os.CopyFS(s.dir, os.DirFS(kept)))
+		s.Start()
+	}
+}
+
 // NATS is the server itself, nil while stopped.
 func (s *Server) NATS() *server.Server {
 	s.mu.Lock()

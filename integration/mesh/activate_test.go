@@ -49,6 +49,15 @@ func sent(pattern string) func(*mesh.Gateway, func()) {
 	return func(g *mesh.Gateway, breaking func()) { g.Control.Then(pattern, breaking) }
 }
 
+// underway breaks the socket while a message is on its way, which comes after all that is said of
+// the session's end, and when the user is back.
+func underway(pattern string) func(*mesh.Gateway, func()) {
+	return func(g *mesh.Gateway, breaking func()) {
+		g.Control.Delay(pattern, 1, 3*time.Second)
+		time.AfterFunc(thinking+10*time.Millisecond, breaking)
+	}
+}
+
 // unheard breaks the socket between a message's being obeyed and the gateway's hearing of it.
 func unheard(pattern string) func(*mesh.Gateway, func()) {
 	return func(g *mesh.Gateway, breaking func()) {
@@ -62,10 +71,12 @@ func unheard(pattern string) func(*mesh.Gateway, func()) {
 var steps = []step{
 	{"hello said", func(_ *mesh.Gateway, breaking func()) { time.AfterFunc(thinking/2, breaking) }, always, stays},
 	{"register sent", sent("slot.*.*.register"), always, ""},
+	{"register under way", underway("slot.*.*.register"), always, stays},
 	{"register done", unheard("slot.*.*.register"), always, stays},
 	{"kick sent", sent("kick.>"), conflictingAcross, replaced},
 	{"kick done", unheard("kick.>"), conflictingAcross, replaced},
 	{"commit sent", sent("slot.*.*.commit"), conflicting, replaced},
+	{"commit under way", underway("slot.*.*.commit"), conflicting, replaced},
 	{"commit done, not connected", unheard("slot.*.*.commit"), conflicting, replaced},
 }
 
@@ -118,6 +129,8 @@ func (s step) play(t *testing.T, m *mesh.Mesh, uid schema.UID, second *mesh.Gate
 		at := g.Enter(uid, mesh.As("d2", "app", schema.Master)).Connected().At
 		require.Equal(t, thinking, at.Sub(began), "%s: nothing of the broken login is in the way", uid)
 	}
+	m.Truth(uid)
+	m.Pass(5 * time.Second) // what was under way has come
 	m.Truth(uid)
 }
 

@@ -233,8 +233,12 @@ func TestSyncMeetsFaults(t *testing.T) {
 				m.Served(leaseTime + time.Minute)
 				unknown()
 				require.Equal(t, 2*128, met(), "a message of each gateway for each slot")
-				m.Pass(long) // what was delayed comes late
 				w.stayed()
+				for _, d := range w.devices[:10] {
+					d.Leave()
+				}
+				m.Truth(w.everybody()...)
+				m.Pass(long) // what was delayed comes late, also of who has left
 				m.Truth(w.everybody()...)
 			})
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/rollcall-mesh/rollcall/integration/bubble"
 	"github.com/rollcall-mesh/rollcall/integration/mesh"
 	"github.com/rollcall-mesh/rollcall/schema"
+	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
 // moment is when in a life the fault is put in.
@@ -82,7 +83,7 @@ func TestFaults(t *testing.T) {
 					for _, second := range m.Gateways {
 						for _, end := range []schema.CloseCode{schema.CloseReplaced, schema.CloseKicked} {
 							l := &life{t: t, m: m, operation: o, fault: f, second: second, end: end, told: told}
-							l.uid = schema.UID(fmt.Sprintf("%s.%s.%s.%d", o.name, f.name, second.Node, end))
+							l.uid = inSlot(7, fmt.Sprintf("%s.%s.%s.%d", o.name, f.name, second.Node, end))
 							l.live()
 							gone = append(gone, l)
 						}
@@ -94,6 +95,16 @@ func TestFaults(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// inSlot gives a uid of a slot. All are of one, so that what is remembered of a session that is out
+// meets the requests of others, with their settled marks.
+func inSlot(s schema.Slot, name string) schema.UID {
+	for n := 0; ; n++ {
+		if uid := schema.UID(fmt.Sprintf("%s.%d", name, n)); subjects.SlotOf(uid) == s {
+			return uid
+		}
 	}
 }
 

@@ -94,6 +94,7 @@ func (g *Gateway) forget(l *bubble.Link) {
 
 // Kill ends the gateway as SIGKILL does: server and clients see their connections close.
 func (g *Gateway) Kill() {
+	g.Cut() // first, or it would still tell of clients that it sees go
 	g.abandon()
 	g.kill()
 }
@@ -101,6 +102,7 @@ func (g *Gateway) Kill() {
 // Vanish ends it as a machine that loses its network behind a proxy: its clients see their
 // connections close, the server is told nothing.
 func (g *Gateway) Vanish() {
+	g.Cut()
 	g.abandon()
 	g.vanish()
 }

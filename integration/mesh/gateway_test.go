@@ -124,12 +124,27 @@ func TestRestartedGateway(t *testing.T) {
 // with the right code: as soon as its gateway can be reached, at the latest with its next touch.
 func TestKickIsNotAnswered(t *testing.T) {
 	for _, silence := range silences {
-		for _, end := range []schema.CloseCode{schema.CloseReplaced, schema.CloseKicked} {
-			t.Run(fmt.Sprintf("%s, %d", silence.name, end), func(t *testing.T) {
-				mesh.Run(t, mesh.Options{}, func(t *testing.T, m *mesh.Mesh) { silence.play(t, m, end) })
+		for _, c := range comebacks {
+			t.Run(silence.name+", "+c.name, func(t *testing.T) {
+				mesh.Run(t, mesh.Options{}, func(t *testing.T, m *mesh.Mesh) { silence.play(t, m, c) })
 			})
 		}
 	}
+}
+
+// comeback is a login that displaces a session of device d1, and how that one is told.
+type comeback struct {
+	name  string
+	login func(old schema.SessionID) []func(*schema.ClientFrame)
+	end   schema.CloseCode
+}
+
+var comebacks = []comeback{
+	{"same device", login(mesh.As("d1", "app", schema.Master)), schema.CloseReplaced},
+	{"other device", login(mesh.As("d2", "app", schema.Master)), schema.CloseKicked},
+	{"resumed on what looks like another device", func(old schema.SessionID) []func(*schema.ClientFrame) {
+		return login(mesh.As("d2", "web", schema.Slave), mesh.Resume(old))("")
+	}, schema.CloseReplaced},
 }
 
 // silence keeps a gateway's word from the one that asks.
@@ -165,15 +180,14 @@ var silences = []silence{
 	}, 20 * time.Second, 20 * time.Second, 26 * time.Second, false},
 }
 
-func (s silence) play(t *testing.T, m *mesh.Mesh, end schema.CloseCode) {
+func (s silence) play(t *testing.T, m *mesh.Mesh, c comeback) {
 	one, two := m.Gateways[0], m.Gateways[1]
-	device := map[schema.CloseCode]schema.DeviceID{schema.CloseReplaced: "d1", schema.CloseKicked: "d2"}[end]
 	old := one.Enter("alice", mesh.As("d1", "app", schema.Master))
 	before, _ := old.Current()
 	seen := probe(t, m, "alice")
 	mend := s.begin(one)
 	began := time.Now()
-	fresh := two.Hello("alice", mesh.As(device, "app", schema.Master))
+	fresh := two.Hello("alice", c.login(before)...)
 	took := fresh.Connected().At.Sub(began)
 	require.Less(t, took, inTime)
 	require.GreaterOrEqual(t, took, 2*time.Second)
@@ -181,7 +195,7 @@ func (s silence) play(t *testing.T, m *mesh.Mesh, end schema.CloseCode) {
 	m.Pass(s.lasts - took)
 	mend()
 	last := old.Ended()
-	require.Equal(t, end, last.Code)
+	require.Equal(t, c.end, last.Code)
 	require.GreaterOrEqual(t, last.At.Sub(began), s.least)
 	require.LessOrEqual(t, last.At.Sub(began), s.most)
 	m.Pass(2 * time.Minute)

@@ -379,3 +379,6 @@ func (s *Socket) Got(id string) (n int) {
 	}
 	return n
 }
+
+// Raw sends bytes as they are.
+func (s *Socket) Raw(b []byte) { s.conn.Write(b) }
