@@ -59,23 +59,25 @@ func TestLargestMessageFits(t *testing.T) {
 func TestCallOptions(t *testing.T) {
 	boot := gateway(1).Boot
 	sender := schema.Except{UID: "alice", Node: "gw-1", Boot: boot, Session: schema.SessionNum(7).Outside(boot)}
-	c, err := newCall([]CallOption{ToDevice("phone"), ToFlag("app"), Except(sender), AwaitFresh(time.Hour)})
+	c, err := newCall("eu", []CallOption{ToDevice("phone"), ToFlag("app"), Except(sender), AwaitFresh(time.Hour), AckWait(time.Hour), Fallback("missed")})
 	require.NoError(t, err)
 	require.Equal(t, filter{"phone", "app", skip{"alice", gateway(1), 7}}, c.filter)
 	require.Equal(t, 30*time.Second, c.await)
+	require.Equal(t, 30*time.Second, c.ackWait)
+	require.Equal(t, "eu.fallback.missed", c.fallback)
 	for name, tc := range map[string]struct {
 		option CallOption
 		want   error
 	}{
-		"ack wait":        {AckWait(time.Second), ErrUnsupported},
-		"fallback":        {Fallback("x"), ErrUnsupported},
+		"fallback":        {Fallback("a.b"), schema.ErrBad},
+		"no fallback":     {Fallback(""), schema.ErrBad},
 		"bad flag":        {ToFlag("No Flag"), schema.ErrBad},
 		"bad device":      {ToDevice("\xff"), schema.ErrBad},
 		"foreign session": {Except(schema.Except{UID: "alice", Node: "gw-1", Boot: gateway(2).Boot, Session: sender.Session}), schema.ErrBad},
 		"no session":      {Except(schema.Except{UID: "alice", Node: "gw-1", Boot: boot}), schema.ErrBad},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := newCall([]CallOption{tc.option})
+			_, err := newCall("", []CallOption{tc.option})
 			require.ErrorIs(t, err, tc.want)
 		})
 	}

@@ -48,6 +48,7 @@ type settings struct {
 	prefix  subjects.Prefix
 	log     *slog.Logger
 	metrics prometheus.Registerer
+	local   Local // nil: no gateway in this process
 }
 
 // Option sets one thing of a Delivery.
@@ -132,7 +133,7 @@ func (d *Delivery) lookupStats() client.Stats {
 func (d *Delivery) newMesh(v *lease.View) *mesh {
 	c := client.New(d.nc, v, client.Config{Prefix: d.s.prefix, Log: d.s.log})
 	m := &mesh{view: v, client: c}
-	m.pushes = client.NewLanes(c, maxParcels, takeParcels, m.carryParcels)
+	m.pushes = client.NewLanes(c, maxParcels, takeParcels, d.carryParcels)
 	m.removes = client.NewLanes(c, maxDisowned, takeDisowned, d.carryDisowned)
 	return m
 }

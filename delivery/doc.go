@@ -5,17 +5,24 @@
 //	d, err := delivery.New(nc)
 //	found, err := d.Lookup(ctx, []schema.UID{"alice"})
 //	pushed, err := d.Push(ctx, delivery.Message{Payload: payload}, []schema.UID{"alice"}, delivery.ToFlag("app"))
+//	for seen, err := range d.Watch(ctx, []schema.UID{"alice"}) { ... }
 //	kicked, err := d.Kick(ctx, delivery.KickRequest{UID: "alice", Device: "phone-1"})
 //
 //	presence.push --> Service --> Push --> Lookup ------------------> authorities (package client)
 //	                               |
 //	                               plan: users x routes --> batches a gateway      (pure)
 //	                               |
-//	                               lanes, one a gateway ----> push.<node>.<boot>
+//	                               lanes, one a gateway ----> push.<node>.<boot>, or a call where the
+//	                               |         |                gateway is in this process (Local)
 //	                               |         ^---- pending: again after 10 .. 320 ms
+//	                               |         '---- acks, where waited for: a second answer
 //	                               |---- no_session -----> slot.<slot>.<fence>.remove
+//	                               |---- not reached ----> fallback.<name>, where asked for
 //	                               v
 //	                               a result a route, reached a user
+//
+//	Watch: event.<slot>.<uid token> --> above the user's stamp --> Changed
+//	       rebuilt, reconnect, loss, 5 min --> look up again ----> Changed ..., Resync
 //
 // It owns the plan of a push, the lanes to the gateways, and the service; it keeps nothing of
 // users. New is the one place that starts something: the mesh may not be in reach yet, and a
@@ -27,14 +34,27 @@
 //   - One gateway's batches go in order, gateways side by side: no slow gateway holds up another.
 //   - What has no answer is unknown, never reached and never removed. Only a gateway's own
 //     no_session is passed to the authority, which removes exactly the route that was looked up.
+//   - A gateway in this process is asked and told without a NATS message, in its own lane, with the
+//     same checks and results. Only where it is sure of a named device does a look-up fall away.
+//   - acked is a device's own word. An ack wait holds up neither a lane nor another's answer, and
+//     ends early when no acknowledgement can come any more; what was written stays written.
+//   - A fallback gets each user once, with the reason that leaves most open, and only what was not
+//     reached. What could not be published is counted in the answer.
 //   - owner_gone is proven: by the gateway's key, or by meeting nobody three times.
 //   - Who cannot be found out about is unknown, never offline; Kick then refuses, since it could not
 //     say whose sessions are left.
+//   - A watch subscribes, then looks up, then applies what is above a user's stamp: its view is true
+//     after every Resync, and between two sightings of a user stamps never go back. Who cannot be
+//     found out about is looked up every 2 s.
+//   - What Sessions tells comes from the gateway itself; a page of an earlier life leads nowhere.
 //   - The service pushes to nobody of whom its answer could not tell: next names the first.
+//   - What the service says of its calls (JSON Schema in each endpoint's metadata) is derived from
+//     the types that it reads and writes.
 //   - What comes from outside is checked before it can reach a message that others share.
 //
 // Goroutines: New starts one, which keeps the view and the client and ends with Close. The Service
-// has one a call being served, at most Workers.
+// has one a call being served, at most Workers. An ack wait has one a message, in package client,
+// for at most 30.5 s. A watch has none: it runs in its caller's.
 //
 //	failure                        what happens
 //	mesh not in reach              Lookup and Push say unknown after 500 ms, the rest ErrUnavailable
@@ -42,7 +62,13 @@
 //	gateway silent                 its routes are unknown after 2 s (kick: 400 ms)
 //	gateway gone                   its routes are owner_gone, after 200 ms unless its key says so
 //	session still being set up     tried again for 630 ms, then unknown
+//	device does not acknowledge    written; after the wait at the latest, at once if its session ends
+//	gateway dies in an ack wait    written, half a second after the wait
+//	fallback cannot be published   fallback_failed counts the users; their results stand all the same
 //	lane of a gateway full         the routes are unknown, nothing was sent
+//	gateway asked for sessions     404 where none lives under that name, 504 where it is silent
+//	consumer of a watch is slow    8,192 events wait; one more is lost, all is looked up, and Resync says so
+//	events lost in silence         found out by the look-up every 5 minutes
 //	kick under an overtaken fence  looked up again, at most three rounds
 //	kick during a rebuild          the sessions known are kicked, then ErrUnknownUser: there may be more
 //	caller's context ends          what is known by then is returned

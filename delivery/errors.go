@@ -10,12 +10,14 @@ import (
 var (
 	// ErrClosed is returned when the Delivery has been closed.
 	ErrClosed = errors.New("delivery is closed")
-	// ErrUnsupported is returned when a call asks for what this version does not do: waiting for
-	// acknowledgements, a fallback, or kicking by token.
+	// ErrUnsupported is returned when a call asks for what this version does not do: kicking by
+	// token.
 	ErrUnsupported = errors.New("not supported by this version")
 	// ErrTooLarge is returned when a call names too many uids, or a message or an answer does not
 	// fit.
 	ErrTooLarge = errors.New("too large")
+	// ErrNoGateway is returned when a call names a gateway that does not live.
+	ErrNoGateway = errors.New("no such gateway")
 	// ErrUnknownUser is returned when a call needs to know where a user is and nobody could tell:
 	// the slot is rebuilding, unowned or unreachable. The same may succeed a moment later.
 	ErrUnknownUser = errors.New("whereabouts of the user are unknown")

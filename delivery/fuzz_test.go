@@ -16,7 +16,7 @@ func FuzzPushCall(f *testing.F) {
 	f.Add([]byte(`{"uids":["a","b"],"payload":null,"report":"counts","await_ms":5,"except":{"uid":"u","node":"n","boot":"b","session":"s"}}`))
 	f.Add([]byte(`{"uids":[1],"payload":`))
 	f.Add([]byte(`[]`))
-	s := NewService(nil, ServiceConfig{})
+	s := NewService(new(Delivery), ServiceConfig{})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var req schema.PushCall
 		err := decode(body, &req)

@@ -23,7 +23,7 @@ const (
 // could not be found out about is unknown, never offline. It takes any number of uids. The error
 // is schema.ErrBad for a uid that is none, or says that the mesh can never be asked.
 func (d *Delivery) Lookup(ctx context.Context, uids []schema.UID, options ...CallOption) ([]Found, error) {
-	c, err := newCall(options)
+	c, err := newCall(d.s.prefix, options)
 	if err == nil {
 		err = checkUIDs(uids)
 	}

@@ -18,9 +18,14 @@ type metrics struct {
 	pushes     prometheus.Counter
 	routes     *prometheus.CounterVec // pushed to, by result
 	pushTime   prometheus.Histogram
+	ways       *prometheus.CounterVec // recipients answered for, by way
+	locals     prometheus.Counter     // users that needed no look-up
 	retries    prometheus.Counter
+	fallbacks  *prometheus.CounterVec // unreached users published, by outcome
 	kicks      *prometheus.CounterVec // sessions, by result
 	removes    prometheus.Counter
+	watches    prometheus.Gauge   // users watched at the moment, each watch by itself
+	resyncs    prometheus.Counter // of watches
 }
 
 func newMetrics(r prometheus.Registerer, stats func() client.Stats) *metrics {
@@ -50,9 +55,14 @@ func newMetrics(r prometheus.Registerer, stats func() client.Stats) *metrics {
 		lookupTime: seconds("lookup_seconds", "Time of a look-up, waits for fresh slots included."),
 		pushes:     counter("pushes_total", "Messages pushed."),
 		routes:     counters("push_routes_total", "Routes pushed to, by result.", "result"),
-		pushTime:   seconds("push_seconds", "Time of a push, its look-up and tries included."),
+		pushTime:   seconds("push_seconds", "Time of a push, its look-up, tries and wait for acks included."),
 		retries:    counter("push_retries_total", "Routes tried again since their session was being set up."),
+		ways:       counters("push_recipients_total", "Recipients that a gateway has answered for, in this process or over NATS.", "way"),
+		locals:     counter("push_found_locally_total", "Users of pushes who were not looked up, since a gateway in this process had the device."),
+		fallbacks:  counters("fallback_total", "Users not reached whose message was published, or could not be.", "outcome"),
 		kicks:      counters("kicked_total", "Sessions that were to be kicked, by result.", "result"),
+		watches:    f.NewGauge(prometheus.GaugeOpts(opts("watched_users", "Users that are being watched."))),
+		resyncs:    counter("watch_resyncs_total", "Times that a watch looked up again since it may have missed events."),
 		removes:    counter("removed_total", "Routes removed that their gateway had disowned."),
 	}
 }
@@ -88,6 +98,21 @@ func (m *metrics) pushed(p *plan, took time.Duration) {
 			add(m.routes, schema.PushResult(r).String(), n)
 		}
 	}
+}
+
+// How a message came to its gateway.
+const (
+	wayLocal  = "local"
+	wayRemote = "remote"
+)
+
+func (m *metrics) carried(way string, recipients int) { add(m.ways, way, recipients) }
+
+func (m *metrics) foundLocally(users int) { m.locals.Add(float64(users)) }
+
+func (m *metrics) fellBack(published, failed int) {
+	add(m.fallbacks, "published", published)
+	add(m.fallbacks, "failed", failed)
 }
 
 func (m *metrics) retried(routes int) { m.retries.Add(float64(routes)) }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/rollcall-mesh/rollcall/schema"
+	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
 // CallOption sets one thing of one call.
@@ -11,12 +12,13 @@ type CallOption func(*call)
 
 // call is what the options of one call say.
 type call struct {
-	await    time.Duration
-	filter   filter
-	except   *schema.Except
-	ackWait  time.Duration
-	fallback string
-	room     func([]PushedUser) (int, error) // how many of the first may be pushed to; nil: all
+	await     time.Duration
+	filter    filter
+	except    *schema.Except
+	ackWait   time.Duration
+	fallback  string // a name, then its subject
+	fallsBack bool
+	room      func([]PushedUser) (int, error) // how many of the first may be pushed to; nil: all
 }
 
 // maxAwait bounds AwaitFresh.
@@ -38,22 +40,31 @@ func ToFlag(f schema.Flag) CallOption { return func(c *call) { c.filter.flag = f
 // has sent.
 func Except(e schema.Except) CallOption { return func(c *call) { c.except = &e } }
 
-// AckWait would have Push wait for the devices' acknowledgements: ErrUnsupported in this version.
-func AckWait(most time.Duration) CallOption { return func(c *call) { c.ackWait = most } }
+// AckWait has Push ask the devices to acknowledge, and wait for it, at most so long after the
+// message was written and never over schema.MaxAckWait: results then say acked where it was before
+// written. A device that says nothing in that time, or whose session ends, stays written.
+func AckWait(most time.Duration) CallOption {
+	return func(c *call) { c.ackWait = min(max(0, most), schema.MaxAckWait) }
+}
 
-// Fallback would publish what was not reached: ErrUnsupported in this version.
-func Fallback(name string) CallOption { return func(c *call) { c.fallback = name } }
+// Fallback has Push publish, as a schema.Missed in JSON, what did not reach a user, once a user, on
+// fallback.<name>, where a stream can keep it: the name takes letters, digits, _ and -. Who may
+// have the message after all (unknown) is published too, so it can arrive twice, under one id.
+func Fallback(name string) CallOption {
+	return func(c *call) { c.fallback, c.fallsBack = name, true }
+}
 
-func newCall(options []CallOption) (*call, error) {
+func newCall(prefix subjects.Prefix, options []CallOption) (*call, error) {
 	c := new(call)
 	for _, o := range options {
 		o(c)
 	}
-	switch {
-	case c.ackWait != 0:
-		return nil, unsupported("ack_wait_ms", "devices can be asked to acknowledge, but nobody waits for it yet")
-	case c.fallback != "":
-		return nil, unsupported("fallback", "what is not reached is in the answer")
+	if c.fallsBack {
+		subject, err := prefix.Fallback(c.fallback)
+		if err != nil {
+			return nil, bad("%w", err)
+		}
+		c.fallback = subject
 	}
 	if c.except != nil {
 		boot, num, ok := c.except.Session.Parse()

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/rollcall-mesh/rollcall/authority/client"
 	"github.com/rollcall-mesh/rollcall/schema"
@@ -21,31 +22,39 @@ type parcel struct {
 
 	// set by the lane before done
 	results []schema.PushResult
+	acks    <-chan []schema.PushResult // the results once more, where acknowledgements follow
 }
 
-// takeParcels gives how many parcels go into one message.
+// takeParcels gives how many parcels go into one message. One that waits for acknowledgements goes
+// alone: what follows on it then waits for no other's devices.
 func takeParcels(waiting []*parcel) int {
 	recipients, size := 0, 0
 	for n, p := range waiting {
 		recipients += len(p.at)
 		size += p.size
-		over := recipients > schema.MaxRecipients || size > schema.MaxPushBytes || n >= schema.MaxFrames
+		over := p.waits() || recipients > schema.MaxRecipients || size > schema.MaxPushBytes || n >= schema.MaxFrames
 		if over && n > 0 {
 			return n
+		}
+		if p.waits() {
+			return 1
 		}
 	}
 	return len(waiting)
 }
 
+func (x *parcel) waits() bool { return x.frame.AckWait > 0 }
+
 // send brings the message to the routes at the given places: gateways side by side, the batches of
-// one gateway in order. What has no answer when ctx ends stays as it was.
-func (d *Delivery) send(ctx context.Context, m Message, p *plan, at []int32) {
+// one gateway in order. What has no answer when ctx ends stays as it was. It gives what was
+// answered.
+func (d *Delivery) send(ctx context.Context, m Message, ackWait time.Duration, p *plan, at []int32) (answered []*parcel) {
 	batches := p.batches(at, m.frameSize())
 	done := make(chan *parcel, len(batches))
 	sent := 0
 	for i, b := range batches {
 		x := &parcel{ctx: ctx, at: b.at, size: b.size, done: done, frame: schema.PushFrame{
-			ID: m.ID, From: m.From, Payload: m.Payload, Ack: m.Ack, Recipients: p.recipients(b),
+			ID: m.ID, From: m.From, Payload: m.Payload, Ack: m.Ack, AckWait: ackWait, Recipients: p.recipients(b),
 		}}
 		if err := d.hand(ctx, b.to, x, i == len(batches)-1); err != nil {
 			d.s.log.Debug("push not sent", "gateway", b.to, "recipients", len(b.at), "error", err)
@@ -58,10 +67,12 @@ func (d *Delivery) send(ctx context.Context, m Message, p *plan, at []int32) {
 		select {
 		case x := <-done:
 			p.settle(x.at, x.results)
+			answered = append(answered, x)
 		case <-ctx.Done():
-			return
+			return answered
 		}
 	}
+	return answered
 }
 
 // hand brings a parcel into its gateway's lane. The last one need not leave the caller free.
@@ -73,7 +84,7 @@ func (d *Delivery) hand(ctx context.Context, to schema.Process, x *parcel, last 
 }
 
 // carryParcels brings the parcels to their gateway in one message.
-func (m *mesh) carryParcels(ctx context.Context, to schema.Process, parcels []*parcel) {
+func (d *Delivery) carryParcels(ctx context.Context, to schema.Process, parcels []*parcel) {
 	msg := &schema.Push{To: to}
 	var sent []*parcel
 	for _, x := range parcels {
@@ -87,11 +98,12 @@ func (m *mesh) carryParcels(ctx context.Context, to schema.Process, parcels []*p
 	if len(sent) == 0 {
 		return
 	}
-	results, err := m.client.Push(ctx, msg)
+	results, acks, err := d.pushOut(ctx, msg, sent[0])
 	for _, x := range sent {
 		switch {
 		case err == nil:
 			x.results, results = results[:len(x.at)], results[len(x.at):]
+			x.acks = acks
 			x.done <- x
 		case errors.Is(err, client.ErrGone):
 			x.fail(schema.PushOwnerGone)

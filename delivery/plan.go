@@ -30,14 +30,14 @@ func (f *filter) check() error {
 	return nil
 }
 
+// takes reports whether a route is of the device and class meant.
 func (f *filter) takes(r *schema.Route) bool {
-	switch {
-	case f.device != "" && r.Device != f.device, f.flag != "" && r.Flag != f.flag:
-		return false
-	case f.skip.uid != "" && f.skip == (skip{r.UID, r.Owner, r.Session}):
-		return false
-	}
-	return true
+	return (f.device == "" || r.Device == f.device) && (f.flag == "" || r.Flag == f.flag)
+}
+
+// skips reports whether a route is the session that is not meant.
+func (f *filter) skips(r *schema.Route) bool {
+	return f.skip.uid != "" && f.skip == (skip{r.UID, r.Owner, r.Session})
 }
 
 // plan is where one message goes: for each recipient, in the order and number that the caller gave
@@ -64,13 +64,16 @@ func newPlan(found []Found, f filter) *plan {
 			continue
 		}
 		first[u.UID] = i
-		from := len(p.routes)
+		from, skipped := len(p.routes), false
 		for k := range u.Routes {
-			if f.takes(&u.Routes[k]) {
-				p.routes = append(p.routes, PushedRoute{Route: &u.Routes[k], by: &u.Target})
+			switch r := &u.Routes[k]; {
+			case f.skips(r):
+				skipped = true
+			case f.takes(r):
+				p.routes = append(p.routes, PushedRoute{Route: r, by: &u.Target})
 			}
 		}
-		p.users[i] = PushedUser{UID: u.UID, State: u.State, Routes: p.routes[from:len(p.routes):len(p.routes)]}
+		p.users[i] = PushedUser{UID: u.UID, State: u.State, Routes: p.routes[from:len(p.routes):len(p.routes)], skipped: skipped}
 	}
 	return p
 }

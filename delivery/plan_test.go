@@ -184,3 +184,40 @@ func TestReplySizeIsABound(t *testing.T) {
 		require.LessOrEqual(t, len(text)+1, replySize(&u), "%s", text)
 	})
 }
+
+// A user who was not reached has missed the message once, for the reason that leaves most open.
+func TestMissed(t *testing.T) {
+	results := func(uid schema.UID, list ...schema.PushResult) PushedUser {
+		u := PushedUser{UID: uid, State: schema.Online}
+		for _, r := range list {
+			u.Routes = append(u.Routes, PushedRoute{Result: r})
+			u.Reached = u.Reached || r.Reached()
+		}
+		return u
+	}
+	p := &plan{users: []PushedUser{
+		results("reached", schema.PushWritten, schema.PushUnknown),
+		results("unsure", schema.PushOwnerGone, schema.PushUnknown, schema.PushQueueFull),
+		results("slow", schema.PushOwnerGone, schema.PushQueueFull),
+		results("dead", schema.PushNoSession, schema.PushOwnerGone),
+		results("left", schema.PushNoSession),
+		results("unsure", schema.PushUnknown),
+		{UID: "off", State: schema.Offline},
+		{UID: "lost", State: schema.Unknown},
+		{UID: "sender", State: schema.Online, skipped: true},
+	}}
+	require.Equal(t, []missed{{"unsure", schema.MissedUnknown}, {"slow", schema.MissedQueueFull}, {"dead", schema.MissedOwnerGone},
+		{"left", schema.MissedOffline}, {"off", schema.MissedOffline}, {"lost", schema.MissedUnknown}}, p.missed())
+}
+
+func TestAcknowledge(t *testing.T) {
+	p := newPlan(people(), filter{})
+	n := len(p.routes)
+	require.Greater(t, n, 2)
+	p.settle(p.all(), make([]schema.PushResult, n))
+	p.settle([]int32{0, 1}, []schema.PushResult{schema.PushWritten, schema.PushWritten})
+	p.acknowledge([]int32{0, 1, 2}, []schema.PushResult{schema.PushAcked, schema.PushWritten, schema.PushPending})
+	require.Equal(t, []schema.PushResult{schema.PushAcked, schema.PushWritten, schema.PushUnknown}, []schema.PushResult{p.routes[0].Result, p.routes[1].Result, p.routes[2].Result})
+	p.acknowledge([]int32{1}, nil)
+	require.Equal(t, schema.PushWritten, p.routes[1].Result)
+}

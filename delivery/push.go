@@ -25,6 +25,8 @@ type Message struct {
 type Pushed struct {
 	ID    string
 	Users []PushedUser // aligned with the recipients, duplicates included
+	// FallbackFailed counts the unreached users that could not be published where Fallback says.
+	FallbackFailed int
 }
 
 // PushedUser tells what became of a message for one recipient.
@@ -33,6 +35,8 @@ type PushedUser struct {
 	State   schema.UserState
 	Reached bool          // at least one route has it
 	Routes  []PushedRoute // those meant; none where the user is offline or unknown
+
+	skipped bool // a session of the user was the one to be skipped
 }
 
 // PushedRoute tells what became of a message on one route.
@@ -64,10 +68,10 @@ var retryAfter = [...]time.Duration{10 * time.Millisecond, 20 * time.Millisecond
 // Push brings a message to every device of the recipients that the options mean: at most once a
 // session, in order a caller and session where the caller waits for one push before the next. It
 // takes any number of recipients and always tells what became of each, at the latest when ctx
-// ends. Nothing is kept for who is not reached. The error is schema.ErrBad, ErrTooLarge or
-// ErrUnsupported for a call that was not carried out, or says that the mesh can never be asked.
+// ends. Nothing is kept for who is not reached: see Fallback. The error is schema.ErrBad or
+// ErrTooLarge for a call that was not carried out, or says that the mesh can never be asked.
 func (d *Delivery) Push(ctx context.Context, m Message, recipients []schema.UID, options ...CallOption) (*Pushed, error) {
-	c, err := newCall(options)
+	c, err := newCall(d.s.prefix, options)
 	if err == nil {
 		err = m.check()
 	}
@@ -85,7 +89,7 @@ func (d *Delivery) push(ctx context.Context, m Message, recipients []schema.UID,
 		m.ID = rand.Text()
 	}
 	begun := time.Now()
-	found, err := d.lookup(ctx, recipients, c.await)
+	found, err := d.whereTo(ctx, recipients, c)
 	if err != nil {
 		return nil, err
 	}
@@ -99,24 +103,29 @@ func (d *Delivery) push(ctx context.Context, m Message, recipients []schema.UID,
 			p = newPlan(found[:n], c.filter)
 		}
 	}
-	d.carryOut(ctx, m, p)
+	m.Ack = m.Ack || c.ackWait > 0
+	d.carryOut(ctx, m, c.ackWait, p)
 	p.finish()
 	d.disown(p)
+	failed := d.fallBack(ctx, c.fallback, m, p)
 	d.meter.pushed(p, time.Since(begun))
-	return &Pushed{ID: m.ID, Users: p.users}, nil
+	return &Pushed{ID: m.ID, Users: p.users, FallbackFailed: failed}, nil
 }
 
-// carryOut sends the message, again to those whose session is still being set up.
-func (d *Delivery) carryOut(ctx context.Context, m Message, p *plan) {
+// carryOut sends the message, again to those whose session is still being set up, and waits for
+// the acknowledgements that follow.
+func (d *Delivery) carryOut(ctx context.Context, m Message, ackWait time.Duration, p *plan) {
 	at := p.all()
+	var answered []*parcel
 	for try := 0; len(at) > 0; try++ {
-		d.send(ctx, m, p, at)
+		answered = append(answered, d.send(ctx, m, ackWait, p, at)...)
 		at = p.with(schema.PushPending)
 		if len(at) == 0 || try == len(retryAfter) || lease.Wait(ctx, retryAfter[try]) != nil {
-			return
+			break
 		}
 		d.meter.retried(len(at))
 	}
+	awaitAcks(ctx, p, answered)
 }
 
 func (m *Message) check() error {

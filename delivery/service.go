@@ -11,13 +11,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/nats-io/nats.go/micro"
+
+	"github.com/rollcall-mesh/rollcall/schema"
 )
 
 // ServiceConfig configures a Service. The zero value works.
 type ServiceConfig struct {
 	Version string        // shown by `nats micro`, as in 1.2.3; default 0.0.0
 	Workers int           // calls served at once; more are answered 429. Default 2048
-	Timeout time.Duration // of a call, beside its await_ms. Default 10 s
+	Timeout time.Duration // of a call, beside its await_ms and ack_wait_ms. Default 10 s
 	Log     *slog.Logger  // default: nowhere
 }
 
@@ -66,7 +68,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer s.finish()
 	for _, e := range s.endpoints() {
 		subject := micro.WithEndpointSubject(s.d.s.prefix.ServiceCall(e.name))
-		if err := svc.AddEndpoint(e.name, s.handler(ctx, e), subject); err != nil {
+		if err := svc.AddEndpoint(e.name, s.handler(ctx, e), subject, micro.WithEndpointMetadata(e.metadata())); err != nil {
 			return errors.Join(fmt.Errorf("serve %s: %w", e.name, err), svc.Stop())
 		}
 	}
@@ -86,12 +88,20 @@ func (s *Service) Run(ctx context.Context) error {
 type endpoint struct {
 	name  string
 	serve func(ctx context.Context, body []byte) ([]byte, error)
+	does  string // for people
+	takes any    // of the request's type
+	gives []any  // of the answer's types
 }
 
 func (s *Service) endpoints() []endpoint {
 	return []endpoint{
-		{"lookup", s.lookup}, {"push", s.push}, {"kick", s.kick},
-		{"explain", s.explain}, {"slots", s.showSlots}, {"stats", s.stats},
+		{"lookup", s.lookup, "where the devices of users are", schema.LookupCall{}, []any{schema.LookupReply{}}},
+		{"push", s.push, "a message to the devices of users, and what became of it", schema.PushCall{}, []any{schema.PushReply{}, schema.PushCounts{}}},
+		{"kick", s.kick, "ends sessions of a user", schema.KickCall{}, []any{schema.KickReply{}}},
+		{"sessions", s.sessions, "the sessions of a gateway, told by itself", schema.SessionsCall{}, []any{schema.SessionsReply{}}},
+		{"explain", s.explain, "all that the authority holds of a user", schema.ExplainCall{}, []any{schema.Explanation{}}},
+		{"slots", s.showSlots, "who owns which slot, in what state, and the processes", struct{}{}, []any{schema.SlotsReply{}}},
+		{"stats", s.stats, "users and sessions online, by node and flag", struct{}{}, []any{schema.StatsReply{}}},
 	}
 }
 
@@ -106,7 +116,7 @@ func (s *Service) handler(ctx context.Context, e endpoint) micro.HandlerFunc {
 		}
 		go func() {
 			defer func() { <-s.places }()
-			within, cancel := context.WithTimeout(ctx, s.config.Timeout+maxAwait)
+			within, cancel := context.WithTimeout(ctx, s.config.Timeout+maxAwait+schema.MaxAckWait)
 			defer cancel()
 			body, err := e.serve(within, r.Data())
 			s.answer(e, r, body, err)

@@ -54,6 +54,39 @@ func (s *Service) kick(ctx context.Context, body []byte) ([]byte, error) {
 	return json.Marshal(reply)
 }
 
+func (s *Service) sessions(ctx context.Context, body []byte) ([]byte, error) {
+	var req schema.SessionsCall
+	if err := decode(body, &req); err != nil {
+		return nil, err
+	}
+	found, err := s.d.Sessions(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(sessionsReply(&found, s.room()))
+}
+
+// sessionsReply gives as many sessions as fit room bytes; the cursor leads to the others.
+func sessionsReply(found *SessionsPage, room int) schema.SessionsReply {
+	reply := schema.SessionsReply{Node: found.Gateway.Node, Boot: found.Gateway.Boot, Cursor: found.Cursor, Results: []schema.SessionReply{}}
+	size := 0
+	for i := range found.Routes {
+		one := schema.NewSessionReply(&found.Routes[i])
+		if size += sessionSize(&one); size > room && i > 0 {
+			reply.Cursor = string(reply.Results[i-1].Session)
+			break
+		}
+		reply.Results = append(reply.Results, one)
+	}
+	return reply
+}
+
+// sessionSize bounds the JSON of a session, in bytes. JSON takes at most six a byte.
+func sessionSize(r *schema.SessionReply) int {
+	const rest = 256 // names of fields, punctuation, level, ages
+	return rest + 6*(len(r.UID)+len(r.Device)) + len(r.Session) + len(r.Listener) + len(r.Flag)
+}
+
 func (s *Service) explain(ctx context.Context, body []byte) ([]byte, error) {
 	var req schema.ExplainCall
 	if err := decode(body, &req); err != nil {

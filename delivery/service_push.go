@@ -35,11 +35,17 @@ func (s *Service) pushCall(req *schema.PushCall) (*call, Message, error) {
 	if err != nil {
 		return nil, m, err
 	}
-	options := []CallOption{AwaitFresh(await), ToDevice(req.Device), ToFlag(req.Flag), Fallback(req.Fallback), AckWait(time.Duration(req.AckWaitMS))}
+	if req.AckWaitMS < 0 || req.AckWaitMS > schema.MaxAckMS {
+		return nil, m, bad("ack_wait_ms is %d: it takes 0 to %d", req.AckWaitMS, schema.MaxAckMS)
+	}
+	options := []CallOption{AwaitFresh(await), ToDevice(req.Device), ToFlag(req.Flag), AckWait(time.Duration(req.AckWaitMS) * time.Millisecond)}
+	if req.Fallback != "" {
+		options = append(options, Fallback(req.Fallback))
+	}
 	if req.Except != nil {
 		options = append(options, Except(*req.Except))
 	}
-	c, err := newCall(options)
+	c, err := newCall(s.d.s.prefix, options)
 	if err == nil {
 		err = m.check()
 	}
@@ -83,7 +89,7 @@ func replySize(u *PushedUser) int {
 }
 
 func pushReply(p *Pushed, asked int, unreachedOnly bool) schema.PushReply {
-	reply := schema.PushReply{ID: p.ID, Results: []schema.PushedReply{}}
+	reply := schema.PushReply{ID: p.ID, Results: []schema.PushedReply{}, FallbackFailed: p.FallbackFailed}
 	for i := range p.Users {
 		u := &p.Users[i]
 		if u.Reached && unreachedOnly {
@@ -103,7 +109,7 @@ func pushReply(p *Pushed, asked int, unreachedOnly bool) schema.PushReply {
 }
 
 func counts(p *Pushed) schema.PushCounts {
-	c := schema.PushCounts{ID: p.ID}
+	c := schema.PushCounts{ID: p.ID, FallbackFailed: p.FallbackFailed}
 	for i := range p.Users {
 		switch u := &p.Users[i]; {
 		case u.Reached:

@@ -15,6 +15,8 @@ var statuses = []struct {
 }{
 	{ErrTooLarge, 413},
 	{ErrUnsupported, 400},
+	{ErrNoGateway, 404},
+	{client.ErrGone, 404},
 	{errBusy, 429},
 	{client.ErrTimeout, 504},
 	{context.DeadlineExceeded, 504},

@@ -261,7 +261,7 @@ func TestPushWhileLoggingIn(t *testing.T) {
 		s := st.g.registry.page(0, 1)[0]
 		push := func(uid schema.UID, num schema.SessionNum, seq schema.OwnerSeq) schema.PushResult {
 			f := &schema.PushFrame{ID: "m", Payload: []byte("1"), Recipients: []schema.Recipient{{UID: uid, Session: num, Seq: seq}}}
-			return st.g.pushFrame(st.g.life.Load(), f, nil)[0]
+			return st.g.pushFrame(st.g.life.Load(), f, nil, nil)[0]
 		}
 		require.Equal(t, schema.PushPending, push("alice", s.num, 1))
 		require.Equal(t, schema.PushUnknown, push("alice", s.num, 9), "not a seq that it has drawn")

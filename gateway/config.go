@@ -41,6 +41,9 @@ type Config struct {
 	Origins []string
 	// Page serves what is not /ws. Default: 404.
 	Page http.Handler
+	// Local says that a Delivery runs in this process, which gets the gateway by WithLocal: the
+	// sessions are kept by device too, about 100 bytes each.
+	Local bool
 	// WatchOff answers watch with watch_off.
 	WatchOff bool
 	Limits   Limits

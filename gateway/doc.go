@@ -28,6 +28,7 @@
 //	      +- a touch a slot, a sync a slot     while there is something to tell
 //	      +- a lane an authority: unregister   while there is something to tell (lanes.go)
 //	      +- a lane a gateway: repeated kicks  the same
+//	      +- a push whose sender waits         until the devices have acknowledged, at most 30 s (acks.go)
 //
 // Each is waited for by what it hangs on in the drawing.
 //
@@ -46,13 +47,16 @@
 //     login is either refused because a higher fence is known, or in that list.
 //   - The connected frame is the first that a session gets of what others send; messages go into
 //     the outbox of an active session only, and into none once it is sealed.
+//   - A Delivery in this process (Config.Local) goes the way of a push message, with all its checks.
+//     Find names a device only while its slot's present owner has acknowledged it, the lease is
+//     proven, and nothing else can be meant: else somebody else has to be asked.
 //   - A kick is answered when the session is out of the registry and its outbox sealed. It never
 //     waits for a socket.
 //   - An owner seq is open until its target has answered it, or a later one of its session, or until
 //     its slot has another owner. Requests carry the number below the lowest open one.
 //   - A session's last word goes to the target that was last told of it, and nowhere else.
 //   - A session that has been dirty for a TTL is closed, so none lives on that nobody can reach.
-//   - Locks are taken in this order: hub, slot, session, ledger. None is held across network, a
+//   - Locks are taken in this order: hub, slot, session, then ledger or ack wait. None is held across network, a
 //     channel send or a callback.
 //
 // # Queues
@@ -60,6 +64,8 @@
 //	outbox of a session     512 frames, 1 MiB   full: a push is queue_full; a frame that the client is
 //	                                            owed (answer, presence) closes it with 3004
 //	acks of a session       1,024 open          full: a push that wants one is queue_full
+//	pushes that wait for    4,096               full: answered without acks to follow: written is all
+//	acks                                        that their senders learn
 //	sends of a session      16                  full: in_flight
 //	intakes                 1,024 messages      full: nats.go drops the newest
 //	unregisters             65,536              full: hellos are refused, 1013; none is dropped
@@ -84,6 +90,5 @@
 //	a serving loop is wedged              it takes no probe, the lease is not renewed and ends
 //	Run's context ends                    drain: see drain.go
 //
-// This version answers refresh with unsupported, and does not wait for acknowledgements: a push
-// that wants one is written, and its number kept until the device gives it back.
+// This version answers refresh with unsupported.
 package gateway

@@ -231,11 +231,11 @@ func TestPayloads(t *testing.T) {
 		_, num, _ := d.session.Parse()
 		for _, bad := range []string{"", "{", "\"\xff\"", strings.Repeat("[", 40) + strings.Repeat("]", 40)} {
 			f := &schema.PushFrame{Payload: []byte(bad), Recipients: []schema.Recipient{{UID: "alice", Session: num, Seq: 1}}}
-			require.Equal(t, []schema.PushResult{schema.PushUnknown}, st.g.pushFrame(st.g.life.Load(), f, nil), bad)
+			require.Equal(t, []schema.PushResult{schema.PushUnknown}, st.g.pushFrame(st.g.life.Load(), f, nil, nil), bad)
 		}
 		var pretty json.RawMessage = []byte("{\n \"a\": 1 }")
 		f := &schema.PushFrame{Payload: pretty, Recipients: []schema.Recipient{{UID: "alice", Session: num, Seq: 1}}}
-		require.Equal(t, []schema.PushResult{schema.PushWritten}, st.g.pushFrame(st.g.life.Load(), f, nil))
+		require.Equal(t, []schema.PushResult{schema.PushWritten}, st.g.pushFrame(st.g.life.Load(), f, nil, nil))
 		require.JSONEq(t, string(pretty), string(d.next(schema.TypeRecv).Payload))
 	})
 }

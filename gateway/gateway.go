@@ -103,6 +103,11 @@ func New(nc Conns, b *lease.Bucket, v *lease.View, c Config) (*Gateway, error) {
 // newGateway makes a gateway without a mesh and a lease.
 func newGateway(control, push conn, v view, c Config) *Gateway {
 	g := &Gateway{config: c, log: c.Log, control: control, push: push, view: v, start: time.Now()}
+	if c.Local {
+		for n := range g.slots {
+			g.slots[n].devices = make(map[deviceOf][]*session)
+		}
+	}
 	g.base, g.stop = context.WithCancel(context.Background())
 	g.door.limits = c.Limits
 	g.metrics = newMetrics(g)

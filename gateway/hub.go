@@ -10,8 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/rollcall-mesh/rollcall/authority/client"
 	"github.com/rollcall-mesh/rollcall/schema"
-	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
 // Times and sizes of watching.
@@ -81,8 +81,7 @@ func (h *hub) reserve(s *session, uids []schema.UID, most int) bool {
 func (h *hub) topicLocked(u schema.UID) *topic {
 	t := h.users[u]
 	if t == nil {
-		t = &topic{watchers: make(map[*session]struct{})}
-		t.uid, t.slot = u, subjects.SlotOf(u)
+		t = &topic{Watched: client.NewWatched(u), watchers: make(map[*session]struct{})}
 		h.users[u] = t
 	}
 	return t
@@ -99,7 +98,7 @@ func (h *hub) begin(s *session, uids []schema.UID) {
 	for _, u := range uids {
 		if t := h.users[u]; t != nil {
 			if _, mine := t.watchers[s]; mine {
-				f.Users = append(f.Users, t.shown())
+				f.Users = append(f.Users, t.Shown())
 			}
 		}
 	}
@@ -125,7 +124,7 @@ func (h *hub) told(s *session, result queueing) {
 func (h *hub) look(ctx context.Context, uids []schema.UID) {
 	for some := range slices.Chunk(uids, lookAtMost) {
 		for _, f := range h.g.mesh.Lookup(ctx, some) {
-			h.update(f.UID, func(t *topic) bool { return t.learn(f) })
+			h.update(f.UID, func(t *topic) bool { return t.Learn(f) })
 		}
 	}
 }
@@ -139,7 +138,7 @@ func (h *hub) update(u schema.UID, change func(*topic) bool) {
 	var told []telling
 	h.mu.Lock()
 	if t := h.users[u]; t != nil && change(t) {
-		f := schema.ServerFrame{Type: schema.TypePresence, Users: []schema.WatchedUser{t.shown()}}
+		f := schema.ServerFrame{Type: schema.TypePresence, Users: []schema.WatchedUser{t.Shown()}}
 		var frames [2][]byte
 		for s := range t.watchers {
 			if frames[s.enc] == nil {
@@ -178,10 +177,10 @@ func (h *hub) event(m *nats.Msg) {
 		return
 	}
 	if e.Type == schema.EventRebuilt {
-		h.stale(func(t *topic) bool { return t.slot == e.Slot })
+		h.stale(func(t *topic) bool { return t.Slot == e.Slot })
 		return
 	}
-	h.update(e.UID, func(t *topic) bool { return t.apply(e) })
+	h.update(e.UID, func(t *topic) bool { return t.Apply(e) })
 }
 
 // stale has the users chosen looked up again.
@@ -190,7 +189,7 @@ func (h *hub) stale(which func(*topic) bool) {
 	any := false
 	for _, t := range h.users {
 		if which(t) {
-			t.watched.stale, any = true, true
+			t.Stale, any = true, true
 		}
 	}
 	h.mu.Unlock()
@@ -239,7 +238,7 @@ func (h *hub) lookStale(ctx context.Context) {
 	var uids []schema.UID
 	h.mu.Lock()
 	for u, t := range h.users {
-		if t.watched.stale {
+		if t.Stale {
 			uids = append(uids, u)
 		}
 	}

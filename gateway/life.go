@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -30,6 +31,8 @@ type life struct {
 	pushes *lease.Loop
 	kicks  *lease.Loop
 	asks   *lease.Loop
+
+	ackWaits atomic.Int32 // messages whose senders wait for acknowledgements
 
 	mu    sync.Mutex // guards spawn against the end
 	ended bool

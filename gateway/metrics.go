@@ -18,6 +18,7 @@ const (
 	dropRate        drop = "rate"         // a frame above the client's rate
 	dropInFlight    drop = "in_flight"    // a send above the client's sends
 	dropAcks        drop = "acks"         // a push to a client that owes too many acks
+	dropAckWaits    drop = "ack_waits"    // acks that nobody was told of: too many messages wait for theirs
 	dropQueueFull   drop = "queue_full"   // a push to a client that reads too slowly
 	dropPayload     drop = "payload"      // a push or reply that is no JSON value
 	dropMalformed   drop = "malformed"    // a message from the mesh that could not be read
@@ -78,6 +79,8 @@ func newMetrics(g *Gateway) *metrics {
 		g.ofLife(func(l *life) float64 { return float64(l.chases.len()) }))
 	gauge("queue_depth", "Entries that wait.", prometheus.Labels{"queue": "push"},
 		g.ofLife(func(l *life) float64 { return float64(len(l.pushes.Queue)) }))
+	gauge("ack_waits", "Messages whose senders wait for acknowledgements.", nil,
+		g.ofLife(func(l *life) float64 { return float64(l.ackWaits.Load()) }))
 	gauge("oldest_dirty_seconds", "How long the longest life sign has not been told.", nil, func() float64 { return g.oldestDirty().Seconds() })
 	return m
 }

@@ -168,20 +168,46 @@ func TestOutbox(t *testing.T) {
 func TestAcks(t *testing.T) {
 	var a acks
 	for n := range uint64(maxOpenAcks) {
-		got, ok := a.bind(time.Second)
+		got, ok := a.bind(owed{since: time.Second})
 		require.True(t, ok)
 		require.Equal(t, n+1, got)
 	}
-	_, ok := a.bind(ackLife)
+	_, ok := a.bind(owed{since: ackLife})
 	require.False(t, ok, "the overflow is an outcome")
-	a.take(7)
-	a.take(7)
-	n, ok := a.bind(ackLife)
+	a.take(7, true)
+	a.take(7, true)
+	n, ok := a.bind(owed{since: ackLife})
 	require.True(t, ok)
 	require.Equal(t, uint64(maxOpenAcks+1), n)
-	_, ok = a.bind(time.Second + ackLife)
+	_, ok = a.bind(owed{since: time.Second + ackLife})
 	require.True(t, ok, "old ones are no longer awaited")
 	require.Len(t, a.open, 2)
+}
+
+// TestAckWait checks that a wait ends with the last acknowledgement that it waits for, whichever
+// way each ends, and not while its message is still being written.
+func TestAckWait(t *testing.T) {
+	require.Nil(t, newAckWait(&schema.Push{Frames: []schema.PushFrame{{Ack: true}, {AckWait: time.Second}}}))
+	w := newAckWait(&schema.Push{Frames: []schema.PushFrame{{Ack: true, AckWait: time.Second}, {Ack: true, AckWait: time.Hour}}})
+	require.Equal(t, ackLife, w.most)
+	var given, closed, nobody acks
+	n, _ := given.bind(owed{wait: w, place: 2})
+	given.take(n, true)
+	require.Equal(t, 1, w.open, "the message is being written")
+	closed.bind(owed{wait: w, place: 0})
+	n, _ = closed.bind(owed{wait: w, place: 1})
+	_, ok := nobody.bind(owed{})
+	require.True(t, ok)
+	require.Equal(t, 3, w.written())
+	closed.take(n, true)
+	closed.take(n, true)
+	require.Equal(t, 1, w.open)
+	closed.abandon()
+	<-w.done
+	nobody.abandon()
+	before := []schema.PushResult{schema.PushWritten, schema.PushWritten, schema.PushWritten, schema.PushNoSession}
+	require.Equal(t, []schema.PushResult{schema.PushWritten, schema.PushAcked, schema.PushAcked, schema.PushNoSession}, w.results(before))
+	require.Equal(t, schema.PushWritten, before[1])
 }
 
 // TestLanes checks that one batch of a key is under way at a time, that what waits goes together,

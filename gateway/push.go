@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"time"
-
 	"github.com/nats-io/nats.go"
 
 	"github.com/rollcall-mesh/rollcall/schema"
@@ -16,18 +14,43 @@ func (g *Gateway) servePush(l *life, m *nats.Msg) {
 	if answer.Code == schema.CodeOK && req.To != l.me {
 		answer.ProcessHead = wrongProcess(l)
 	}
-	if answer.Code == schema.CodeOK {
-		for i := range req.Frames {
-			answer.Results = g.pushFrame(l, &req.Frames[i], answer.Results)
-		}
+	if answer.Code != schema.CodeOK {
+		g.answer(m, &answer)
+		return
 	}
+	var wait *ackWait
+	answer.Results, wait = g.pushFrames(l, &req)
+	answer.AcksFollow = wait != nil
 	g.answer(m, &answer)
+	if wait != nil {
+		g.followAcks(l, wait, func() {
+			g.answer(m, &schema.PushAcks{From: l.me, Results: wait.results(answer.Results)})
+		})
+	}
+}
+
+// pushFrames gives the result for each recipient of each frame; wait is nil where no
+// acknowledgement will follow.
+func (g *Gateway) pushFrames(l *life, req *schema.Push) (results []schema.PushResult, wait *ackWait) {
+	wait = g.openAckWait(l, req)
+	for i := range req.Frames {
+		results = g.pushFrame(l, &req.Frames[i], wait, results)
+	}
+	if wait != nil && wait.written() == 0 {
+		l.ackWaits.Add(-1)
+		return results, nil
+	}
+	return results, wait
 }
 
 // pushFrame appends the result for each recipient of one message.
-func (g *Gateway) pushFrame(l *life, f *schema.PushFrame, results []schema.PushResult) []schema.PushResult {
-	msg := &message{push: f, now: g.now()}
+func (g *Gateway) pushFrame(l *life, f *schema.PushFrame, wait *ackWait, results []schema.PushResult) []schema.PushResult {
+	msg := &message{push: f, owed: owed{since: g.now()}}
+	if f.AckWait > 0 {
+		msg.owed.wait = wait
+	}
 	for _, r := range f.Recipients {
+		msg.owed.place = len(results)
 		result := g.pushTo(l, msg, r)
 		g.metrics.results[result].Inc()
 		results = append(results, result)
@@ -67,13 +90,13 @@ func (s *session) push(l *life, seq schema.OwnerSeq, msg *message, frame []byte)
 		return schema.PushPending
 	}
 	if msg.push.Ack {
-		n, ok := s.acks.bind(msg.now)
+		n, ok := s.acks.bind(msg.owed)
 		if !ok {
 			s.g.metrics.drop(dropAcks)
 			return schema.PushQueueFull
 		}
 		if !s.out.add(s.enc.WithAck(frame, n), s.g.config.Limits.QueueFrames, s.g.config.Limits.QueueBytes) {
-			s.acks.take(n)
+			s.acks.take(n, false)
 			s.g.metrics.drop(dropQueueFull)
 			return schema.PushQueueFull
 		}
@@ -89,7 +112,7 @@ func (s *session) push(l *life, seq schema.OwnerSeq, msg *message, frame []byte)
 // message is one message on its way to many sessions: it is encoded once an encoding.
 type message struct {
 	push   *schema.PushFrame
-	now    time.Duration
+	owed   owed // by the recipient of the moment, where an acknowledgement is asked for
 	frames [2][]byte
 	failed bool
 }

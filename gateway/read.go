@@ -158,7 +158,7 @@ func (g *Gateway) serveFrame(s *session, f schema.ClientFrame) {
 func (g *Gateway) acknowledge(s *session, f schema.ClientFrame) {
 	s.mu.Lock()
 	for _, n := range f.Acks {
-		s.acks.take(n)
+		s.acks.take(n, true)
 	}
 	s.mu.Unlock()
 	if f.ID != "" {

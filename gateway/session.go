@@ -119,6 +119,7 @@ func (s *session) close(e ending) (before state) {
 	}
 	s.enterLocked(closed)
 	s.ending = e
+	s.acks.abandon()
 	if e.gone {
 		s.out.take()
 	}

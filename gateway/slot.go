@@ -14,13 +14,15 @@ type slot struct {
 	flushing atomic.Bool  // a touch is under way
 	oldest   atomic.Int64 // at the last flush: since when the longest dirty session was; 0: none
 
-	mu     sync.Mutex
-	active []*session
+	mu      sync.Mutex
+	active  []*session
+	devices map[deviceOf][]*session // the active ones by device; nil without Config.Local
 }
 
 func (sl *slot) addLocked(s *session) {
 	s.place = len(sl.active)
 	sl.active = append(sl.active, s)
+	sl.enterDeviceLocked(s)
 }
 
 // remove takes a session out; one that is not in does nothing.
@@ -30,6 +32,7 @@ func (sl *slot) remove(s *session) {
 	if s.place >= len(sl.active) || sl.active[s.place] != s {
 		return
 	}
+	sl.leaveDeviceLocked(s)
 	last := len(sl.active) - 1
 	sl.active[s.place] = sl.active[last]
 	sl.active[s.place].place = s.place

@@ -243,7 +243,7 @@ func (st *stage) push(d *device, uid schema.UID, id string, ack bool) schema.Pus
 	require.True(st.t, ok)
 	f := &schema.PushFrame{ID: id, From: "bob", Payload: []byte(`{"n":1}`), Ack: ack,
 		Recipients: []schema.Recipient{{UID: uid, Session: num, Seq: st.seqOf(num)}}}
-	return st.g.pushFrame(st.g.life.Load(), f, nil)[0]
+	return st.g.pushFrame(st.g.life.Load(), f, nil, nil)[0]
 }
 
 // metric gives the value of one of the gateway's metrics by its label's value; -1 without one.

@@ -9,13 +9,14 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/rollcall-mesh/rollcall/authority/client"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
 // topic is a watched user with who watches. It is subscribed to by the first of them; the others
 // wait for ready.
 type topic struct {
-	watched
+	client.Watched
 	watchers map[*session]struct{}
 	ready    chan struct{} // closed when the first of them has tried to subscribe
 	open     bool          // subscribed
@@ -69,7 +70,7 @@ func (h *hub) subscribeTo(ctx context.Context, u schema.UID) (mine bool, err err
 	sub, err := h.open(t)
 	h.mu.Lock()
 	t.sub, t.open = sub, err == nil
-	t.stale = t.stale || err != nil
+	t.Stale = t.Stale || err != nil
 	if err != nil {
 		t.ready = nil // the next try subscribes
 	}
@@ -77,22 +78,22 @@ func (h *hub) subscribeTo(ctx context.Context, u schema.UID) (mine bool, err err
 	h.mu.Unlock()
 	close(ready)
 	if unwatched && err == nil {
-		h.shut(sub, t.slot)
+		h.shut(sub, t.Slot)
 	}
 	return true, err
 }
 
 // open subscribes to a user and to its slot.
 func (h *hub) open(t *topic) (*nats.Subscription, error) {
-	sub, err := h.g.push.ChanSubscribe(h.g.config.Prefix.Event(t.uid), h.events)
+	sub, err := h.g.push.ChanSubscribe(h.g.config.Prefix.Event(t.UID), h.events)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to user: %w", err)
 	}
 	h.mu.Lock()
-	st := h.slots[t.slot]
+	st := h.slots[t.Slot]
 	if st == nil {
 		st = new(slotTopic)
-		h.slots[t.slot] = st
+		h.slots[t.Slot] = st
 	}
 	st.users++
 	first := st.users == 1
@@ -100,12 +101,12 @@ func (h *hub) open(t *topic) (*nats.Subscription, error) {
 	if !first {
 		return sub, nil
 	}
-	slotSub, err := h.g.push.ChanSubscribe(h.g.config.Prefix.SlotEvent(t.slot), h.events)
+	slotSub, err := h.g.push.ChanSubscribe(h.g.config.Prefix.SlotEvent(t.Slot), h.events)
 	h.mu.Lock()
 	st.sub = slotSub
 	h.mu.Unlock()
 	if err != nil {
-		h.shut(sub, t.slot)
+		h.shut(sub, t.Slot)
 		return nil, fmt.Errorf("subscribe to slot: %w", err)
 	}
 	return sub, nil
@@ -156,7 +157,7 @@ func (h *hub) end(s *session, uids []schema.UID) {
 	}
 	h.mu.Unlock()
 	for _, t := range idle {
-		h.shut(t.sub, t.slot)
+		h.shut(t.sub, t.Slot)
 	}
 }
 

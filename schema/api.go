@@ -1,11 +1,15 @@
 package schema
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Bounds of one call of the service.
 const (
 	MaxCallUIDs = 1000
 	MaxAwaitMS  = 30_000
+	MaxAckMS    = int64(MaxAckWait / time.Millisecond)
 )
 
 // LookupCall is the request of presence.lookup.
@@ -56,19 +60,35 @@ func NewRouteReply(r *Route) RouteReply {
 	}
 }
 
+// Route reads a route of the uid as the service has shown it; false where it cannot be one.
+func (r *RouteReply) Route(uid UID) (Route, bool) {
+	boot, num, ok := r.Session.Parse()
+	level, err := ParseLevel(r.Level)
+	if !ok || boot != r.Boot || err != nil {
+		return Route{}, false
+	}
+	return Route{
+		UID: uid, Owner: Process{Node: r.Node, Boot: boot}, Session: num, Device: r.Device, Flag: r.Flag, Level: level,
+		Listener: r.Listener, Order: r.Order,
+		Age: millis(r.ConnectedMS), Idle: millis(r.ActiveMS), TTL: millis(r.TTLMS),
+	}, true
+}
+
+func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
 // PushCall is the request of presence.push.
 type PushCall struct {
 	UIDs      []UID           `json:"uids"`
 	Payload   json.RawMessage `json:"payload"`
 	ID        string          `json:"id,omitempty"` // drawn where empty
 	From      UID             `json:"from,omitempty"`
-	Device    DeviceID        `json:"device,omitempty"` // only this device
-	Flag      Flag            `json:"flag,omitempty"`   // only devices of this class
-	Ack       bool            `json:"ack,omitempty"`    // the devices are asked to acknowledge
-	AckWaitMS int64           `json:"ack_wait_ms,omitempty"`
+	Device    DeviceID        `json:"device,omitempty"`      // only this device
+	Flag      Flag            `json:"flag,omitempty"`        // only devices of this class
+	Ack       bool            `json:"ack,omitempty"`         // the devices are asked to acknowledge
+	AckWaitMS int64           `json:"ack_wait_ms,omitempty"` // wait so long for the devices; implies ack
 	Except    *Except         `json:"except,omitempty"`
 	AwaitMS   int64           `json:"await_ms,omitempty"`
-	Fallback  string          `json:"fallback,omitempty"`
+	Fallback  string          `json:"fallback,omitempty"` // where the unreached are published: fallback.<name>
 	Report    Report          `json:"report,omitempty"`
 }
 
@@ -95,6 +115,8 @@ type PushReply struct {
 	ID      string        `json:"id"`
 	Results []PushedReply `json:"results"`
 	Next    int           `json:"next,omitempty"` // index of the first uid that was not pushed to; 0: none
+	// FallbackFailed counts the unreached that could not be published.
+	FallbackFailed int `json:"fallback_failed,omitempty"`
 }
 
 // PushCounts is the answer of presence.push in the report counts, in uids.
@@ -103,7 +125,29 @@ type PushCounts struct {
 	Reached   int    `json:"reached"`
 	Unreached int    `json:"unreached"`
 	Unknown   int    `json:"unknown"` // may have been reached
+	// FallbackFailed counts the unreached that could not be published.
+	FallbackFailed int `json:"fallback_failed,omitempty"`
 }
+
+// Missed is what fallback.<name> carries: a message that did not reach a user.
+type Missed struct {
+	ID      string          `json:"id"`
+	UID     UID             `json:"uid"`
+	From    UID             `json:"from,omitempty"`
+	Payload json.RawMessage `json:"payload"`
+	Why     MissedWhy       `json:"why"`
+}
+
+// MissedWhy is why a message did not reach a user. The set is closed.
+type MissedWhy string
+
+// Why a message did not reach a user.
+const (
+	MissedOffline   MissedWhy = "offline"    // no device of those meant is connected
+	MissedUnknown   MissedWhy = "unknown"    // nobody could tell: the message may have been written all the same
+	MissedQueueFull MissedWhy = "queue_full" // connected, but it reads too slowly
+	MissedOwnerGone MissedWhy = "owner_gone" // its gateway has died
+)
 
 // PushedReply is what became of a push for one uid.
 type PushedReply struct {
@@ -155,6 +199,43 @@ const (
 	KickOwnerGone KickResult = "owner_gone" // its gateway is gone, and the session with it
 	KickUnknown   KickResult = "unknown"    // nobody answered, or not in time
 )
+
+// SessionsCall is the request of presence.sessions, answered by the gateway concerned.
+type SessionsCall struct {
+	Node    NodeID    `json:"node,omitempty"`    // may be left out where session is given
+	Session SessionID `json:"session,omitempty"` // only this one
+	Limit   int       `json:"limit,omitempty"`   // of the page, at most MaxSessions; 0: 500
+	Cursor  string    `json:"cursor,omitempty"`  // that of the page before
+}
+
+// SessionsReply is its answer: a page of the gateway's active sessions.
+type SessionsReply struct {
+	Node    NodeID         `json:"node"`
+	Boot    BootID         `json:"boot"`
+	Results []SessionReply `json:"results"`
+	Cursor  string         `json:"cursor,omitempty"` // of the next page; empty: this was the last
+}
+
+// SessionReply is one session as its gateway tells of it. Ages are in milliseconds.
+type SessionReply struct {
+	UID         UID       `json:"uid"`
+	Session     SessionID `json:"session"`
+	Listener    Listener  `json:"listener"`
+	Device      DeviceID  `json:"device"`
+	Flag        Flag      `json:"flag"`
+	Level       string    `json:"level"`
+	ConnectedMS int64     `json:"connected_ms"`
+	ActiveMS    int64     `json:"active_ms"`
+	TTLMS       int64     `json:"ttl_ms"`
+}
+
+// NewSessionReply gives a session as the service shows it.
+func NewSessionReply(r *Route) SessionReply {
+	return SessionReply{
+		UID: r.UID, Session: r.Session.Outside(r.Owner.Boot), Listener: r.Listener, Device: r.Device, Flag: r.Flag,
+		Level: r.Level.String(), ConnectedMS: r.Age.Milliseconds(), ActiveMS: r.Idle.Milliseconds(), TTLMS: r.TTL.Milliseconds(),
+	}
+}
 
 // ExplainCall is the request of presence.explain; its answer is an Explanation.
 type ExplainCall struct {

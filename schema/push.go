@@ -34,6 +34,7 @@ const (
 	MaxRecipients = 512
 	MaxPushBytes  = 256 << 10
 	MaxMessageID  = 128
+	MaxAckWait    = 30 * time.Second // an acknowledgement that is older is no longer awaited
 )
 
 // Kind is KindPush.

@@ -41,6 +41,7 @@ type owners interface {
 type Client struct {
 	// static
 	nc        requester
+	inboxes   inboxes
 	view      owners
 	config    Config
 	log       *slog.Logger
@@ -71,7 +72,11 @@ type Stats struct {
 }
 
 // New returns a client that asks over nc, by what v says. It starts nothing.
-func New(nc *nats.Conn, v *lease.View, config Config) *Client { return newClient(nc, v, config) }
+func New(nc *nats.Conn, v *lease.View, config Config) *Client {
+	c := newClient(nc, v, config)
+	c.inboxes = nc
+	return c
+}
 
 func newClient(nc requester, v owners, config Config) *Client {
 	c := &Client{nc: nc, view: v, config: config, log: config.Log, running: make(chan struct{})}

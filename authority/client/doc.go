@@ -10,6 +10,9 @@
 //	Register, Commit, Unregister --> lane of (target, sender, operation) --> slot.<slot>.<fence>...
 //	Touch, Sync, Remove, Explain, Status, Kick, Push -----------------------> one request each
 //
+// Watched is what gateway and delivery know of a user whom somebody watches: pure, a look-up moved on
+// by events.
+//
 // A lane has one request in flight. Who finds it idle makes the request himself, so an idle lane
 // costs and delays nothing; what comes meanwhile goes out together in the next request, carried by
 // a goroutine that ends when nothing waits.
@@ -27,7 +30,8 @@
 //   - What one caller brings that cannot be written spoils nobody who waits with him.
 //
 // Goroutines: those of Run, which waits for all of them: one a busy lane, from the second request
-// on; one a read of a slot's key. None a slot, and none while nothing happens.
+// on; one a read of a slot's key; one a push whose acknowledgements follow, in a second message to
+// an inbox of its own, until half a second after its wait. None a slot, and none while nothing happens.
 //
 //	failure                         what happens
 //	no responders, fence new here   asked again after 5, 10, 20, 40 ms: interest travels

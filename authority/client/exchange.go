@@ -48,22 +48,28 @@ func (c *Client) request(ctx context.Context, subject string, try time.Duration,
 	within, cancel := context.WithTimeout(ctx, try)
 	defer cancel()
 	msg, err := c.nc.RequestWithContext(within, subject, data)
+	if err != nil {
+		return nil, c.failure(ctx, err)
+	}
+	return msg, nil
+}
+
+// failure says why a request within ctx got no answer, as errors of this package.
+func (c *Client) failure(ctx context.Context, err error) error {
 	switch {
-	case err == nil:
-		return msg, nil
 	case errors.Is(err, nats.ErrNoResponders):
-		return nil, ErrNoResponders
+		return ErrNoResponders
 	case c.life.Err() != nil:
-		return nil, ErrStopped
+		return ErrStopped
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, ErrTimeout
+		return ErrTimeout
 	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrReconnectBufExceeded),
 		errors.Is(err, nats.ErrConnectionDraining), errors.Is(err, nats.ErrConnectionReconnecting):
-		return nil, fmt.Errorf("%w: %w", ErrDisconnected, err)
+		return fmt.Errorf("%w: %w", ErrDisconnected, err)
 	}
-	return nil, err
+	return err
 }
 
 // patiently repeats an exchange that met nobody while young says that interest may be on its way.

@@ -29,7 +29,7 @@ func (c *Client) Kick(ctx context.Context, p schema.Process, e []schema.KickEntr
 	err := c.toGateway(ctx, p, func() error {
 		return c.exchange(ctx, subject, tryKick, req, &answer)
 	})
-	return results(err, answer.ProcessHead, p, answer.Results, len(e))
+	return each(err, answer.ProcessHead, p, answer.Results, len(e))
 }
 
 // Push brings one message to a gateway process, once, for at most 2 s, and gives a result for each
@@ -40,15 +40,12 @@ func (c *Client) Push(ctx context.Context, m *schema.Push) ([]schema.PushResult,
 		return nil, err
 	}
 	var answer schema.PushAnswer
-	want := 0
-	for i := range m.Frames {
-		want += len(m.Frames[i].Recipients)
-	}
+	want, _ := wanted(m)
 	subject := c.config.Prefix.Push(m.To)
 	err := c.toGateway(ctx, m.To, func() error {
 		return c.exchange(ctx, subject, tryLong, m, &answer)
 	})
-	return results(err, answer.ProcessHead, m.To, answer.Results, want)
+	return each(err, answer.ProcessHead, m.To, answer.Results, want)
 }
 
 // toGateway makes an exchange with a gateway process. It repeats only what met nobody, which
@@ -71,8 +68,8 @@ func (c *Client) toGateway(ctx context.Context, p schema.Process, exchange func(
 	}
 }
 
-// results gives the results of an exchange with p, when they are there and as many as wanted.
-func results[R any](err error, h schema.ProcessHead, p schema.Process, list []R, want int) ([]R, error) {
+// each gives the results of an exchange with p, when they are there and as many as wanted.
+func each[R any](err error, h schema.ProcessHead, p schema.Process, list []R, want int) ([]R, error) {
 	if err == nil {
 		err = answered(h, p)
 	}

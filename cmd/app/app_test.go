@@ -45,7 +45,7 @@ func TestHelp(t *testing.T) {
 	for _, args := range [][]string{nil, {"--help"}} {
 		r := run(t, "", args...)
 		require.Equal(t, ExitOK, r.code)
-		for _, command := range []string{"demo", "gateway", "authority", "delivery", "all", "lookup", "push", "kick", "explain",
+		for _, command := range []string{"demo", "gateway", "authority", "delivery", "all", "lookup", "push", "kick", "sessions", "explain",
 			"slots", "nodes", "stats", "events", "watch", "connect", "token", "decode", "config", "version", "setup"} {
 			require.Contains(t, r.out, command)
 		}

@@ -35,7 +35,6 @@ type asker struct {
 	nc     *nats.Conn
 	prefix subjects.Prefix
 	ctx    context.Context // ends with errRefused as its cause when that happens
-	again  chan struct{}   // 1: the connection came back, or messages were dropped: look up again
 	end    context.CancelCauseFunc
 }
 
@@ -49,19 +48,17 @@ func (s *session) asker() (*asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &asker{prefix: prefix, again: make(chan struct{}, 1)}
+	a := &asker{prefix: prefix}
 	a.ctx, a.end = context.WithCancelCause(s.ctx)
 	log := s.log(slog.LevelWarn)
 	a.nc, err = d.once("rollcall",
 		nats.MaxReconnects(-1),
-		nats.ReconnectHandler(func(*nats.Conn) { a.lookAgain() }),
 		nats.ErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
 			if errors.Is(err, nats.ErrPermissionViolation) {
 				a.end(fmt.Errorf("%w: %s: connect as one that may, such as backend or operator", errRefused, oneLine(err)))
 				return
 			}
 			logNATSError(log, nc, sub, err)
-			a.lookAgain()
 		}))
 	if err != nil {
 		a.end(nil)
@@ -73,13 +70,6 @@ func (s *session) asker() (*asker, error) {
 func (a *asker) close() {
 	a.nc.Close()
 	a.end(nil)
-}
-
-func (a *asker) lookAgain() {
-	select {
-	case a.again <- struct{}{}:
-	default:
-	}
 }
 
 // ended tells an end that the user wished, nil, from one that the server forced.

@@ -22,11 +22,12 @@ type CLI struct {
 	Events  EventsCmd  `cmd:"" group:"ask" help:"Print events as they come, of all users or of some."`
 	Connect ConnectCmd `cmd:"" group:"ask" help:"Be a client, in this terminal."`
 
-	Explain ExplainCmd `cmd:"" group:"operate" help:"All that the authority holds of a user."`
-	Slots   SlotsCmd   `cmd:"" group:"operate" help:"Who owns which slots, and in what state."`
-	Nodes   NodesCmd   `cmd:"" group:"operate" help:"The processes of the mesh."`
-	Stats   StatsCmd   `cmd:"" group:"operate" help:"Users and sessions online."`
-	Setup   SetupCmd   `cmd:"" group:"operate" help:"Show or change the settings that all processes share."`
+	Explain  ExplainCmd  `cmd:"" group:"operate" help:"All that the authority holds of a user."`
+	Slots    SlotsCmd    `cmd:"" group:"operate" help:"Who owns which slots, and in what state."`
+	Sessions SessionsCmd `cmd:"" group:"operate" help:"The sessions of a gateway, as it tells of them."`
+	Nodes    NodesCmd    `cmd:"" group:"operate" help:"The processes of the mesh."`
+	Stats    StatsCmd    `cmd:"" group:"operate" help:"Users and sessions online."`
+	Setup    SetupCmd    `cmd:"" group:"operate" help:"Show or change the settings that all processes share."`
 
 	Token      TokenCmd   `cmd:"" group:"tools" help:"Make a token for development."`
 	Decode     DecodeCmd  `cmd:"" group:"tools" help:"Print a message of the mesh from standard input as JSON; made for nats sub --translate."`

@@ -55,6 +55,7 @@ type process struct {
 	dialer func(deploy.User) (*dialer, error)
 	admin  net.Listener // nil: none
 	opened []net.Listener
+	local  *locals // the gateways that delivery serves without NATS messages; nil: none
 }
 
 // newProcess opens the admin listener, so that a port in use is told at once.

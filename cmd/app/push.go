@@ -12,13 +12,15 @@ import (
 // PushCmd sends a message to users.
 type PushCmd struct {
 	Asking
-	Args    []string        `arg:"" name:"uid" help:"Users, then the message as JSON; - reads the users from standard input, one a line."`
-	Payload string          `name:"payload" short:"p" placeholder:"TEXT" help:"The message, in the place of the last argument: JSON, or a text that is sent as a JSON string."`
-	From    schema.UID      `name:"from" placeholder:"UID" help:"The sender that clients see."`
-	ID      string          `name:"id" placeholder:"ID" help:"The message's id. Default: drawn."`
-	Device  schema.DeviceID `name:"device" placeholder:"ID" help:"Only to this device."`
-	Flag    schema.Flag     `name:"flag" placeholder:"NAME" help:"Only to devices with this flag."`
-	Await   time.Duration   `name:"await" placeholder:"DURATION" help:"Wait so long for slots that are being rebuilt."`
+	Args     []string        `arg:"" name:"uid" help:"Users, then the message as JSON; - reads the users from standard input, one a line."`
+	Payload  string          `name:"payload" short:"p" placeholder:"TEXT" help:"The message, in the place of the last argument: JSON, or a text that is sent as a JSON string."`
+	From     schema.UID      `name:"from" placeholder:"UID" help:"The sender that clients see."`
+	ID       string          `name:"id" placeholder:"ID" help:"The message's id. Default: drawn."`
+	Device   schema.DeviceID `name:"device" placeholder:"ID" help:"Only to this device."`
+	Flag     schema.Flag     `name:"flag" placeholder:"NAME" help:"Only to devices with this flag."`
+	Await    time.Duration   `name:"await" placeholder:"DURATION" help:"Wait so long for slots that are being rebuilt."`
+	AckWait  time.Duration   `name:"ack-wait" placeholder:"DURATION" help:"Ask the devices to acknowledge, and wait so long for it, at most 30s."`
+	Fallback string          `name:"fallback" placeholder:"NAME" help:"Publish to fallback.NAME what does not reach a user."`
 }
 
 // Run prints what became of the message, a line a device.
@@ -36,7 +38,7 @@ func (c *PushCmd) Run(s *session) error {
 		return err
 	}
 	defer a.close()
-	pushed, err := c.push(a, uids, payload)
+	pushed, failed, err := c.push(a, uids, payload)
 	if err != nil {
 		return err
 	}
@@ -47,6 +49,9 @@ func (c *PushCmd) Run(s *session) error {
 	}
 	if err != nil {
 		return err
+	}
+	if failed > 0 {
+		return fmt.Errorf("fallback %s: the messages of %d users could not be published", c.Fallback, failed)
 	}
 	return unsure(pushed)
 }
@@ -64,26 +69,28 @@ func (c *PushCmd) message() (names []string, payload json.RawMessage, err error)
 	return c.Args[:last], json.RawMessage(c.Args[last]), nil
 }
 
-// push asks as many calls as the users take, all with one message id.
-func (c *PushCmd) push(a *asker, uids []schema.UID, payload json.RawMessage) ([]schema.PushedReply, error) {
+// push asks as many calls as the users take, all with one message id; failed counts those whose
+// fallback could not be published.
+func (c *PushCmd) push(a *asker, uids []schema.UID, payload json.RawMessage) (pushed []schema.PushedReply, failed int, err error) {
 	call := schema.PushCall{
 		Payload: payload, From: c.From, ID: c.ID, Device: c.Device, Flag: c.Flag, AwaitMS: c.Await.Milliseconds(),
+		AckWaitMS: c.AckWait.Milliseconds(), Fallback: c.Fallback,
 	}
-	var pushed []schema.PushedReply
 	for len(uids) > 0 {
 		call.UIDs = uids[:min(len(uids), schema.MaxCallUIDs)]
 		var reply schema.PushReply
-		if err := a.call("push", call, &reply, c.Timeout+c.Await); err != nil {
-			return nil, err
+		if err := a.call("push", call, &reply, c.Timeout+c.Await+c.AckWait); err != nil {
+			return nil, 0, err
 		}
 		done, err := progress(reply.Next, len(call.UIDs))
 		if err != nil {
-			return nil, fmt.Errorf("push: %w", err)
+			return nil, 0, fmt.Errorf("push: %w", err)
 		}
 		call.ID = reply.ID
+		failed += reply.FallbackFailed
 		pushed, uids = append(pushed, reply.Results...), uids[done:]
 	}
-	return pushed, nil
+	return pushed, failed, nil
 }
 
 // jsonOrText takes what is JSON as it is, and anything else as a JSON string.

@@ -49,6 +49,7 @@ func (c *AllCmd) Run(s *session) error {
 		defer n.Stop()
 		p.dialer = n.dialer
 	}
+	p.local = new(locals)
 	gw, err := p.gatewayRole(node, &c.GatewayFlags)
 	if err != nil {
 		return err

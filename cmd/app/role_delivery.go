@@ -48,8 +48,12 @@ func (p *process) deliveryRole(node schema.NodeID) part {
 		if _, _, err := p.open(ctx, conns[0], lease.Options{}); err != nil {
 			return err
 		}
-		d, err := delivery.New(conns[0], delivery.WithPrefix(string(p.prefix)), delivery.WithLogger(log),
-			delivery.WithMetrics(p.registerer(deploy.Delivery, node)))
+		options := []delivery.Option{delivery.WithPrefix(string(p.prefix)), delivery.WithLogger(log),
+			delivery.WithMetrics(p.registerer(deploy.Delivery, node))}
+		if p.local != nil {
+			options = append(options, delivery.WithLocal(p.local))
+		}
+		d, err := delivery.New(conns[0], options...)
 		if err != nil {
 			return err
 		}

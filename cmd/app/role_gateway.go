@@ -137,6 +137,7 @@ func (p *process) gatewayRole(node schema.NodeID, f *GatewayFlags) (part, error)
 // runGateway runs a gateway with what is the process's filled in.
 func (p *process) runGateway(ctx context.Context, c gateway.Config) error {
 	c.Prefix, c.Version = p.prefix, version()
+	c.Local = p.local != nil
 	c.Metrics, c.Log = p.registerer(deploy.Gateway, c.Node), p.log
 	conns, err := p.connect(ctx, deploy.Gateway, c.Node, 2)
 	if err != nil {
@@ -150,6 +151,9 @@ func (p *process) runGateway(ctx context.Context, c gateway.Config) error {
 	g, err := gateway.New(gateway.Conns{Control: conns[0], Push: conns[1]}, bucket, view, c)
 	if err != nil {
 		return err
+	}
+	if p.local != nil {
+		defer p.local.add(g)()
 	}
 	p.health.add("gateway "+string(c.Node), func() error { return errors.Join(connected(conns), g.Ready()) })
 	for _, l := range c.Listeners {

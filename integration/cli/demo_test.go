@@ -189,7 +189,6 @@ func TestCommandsAgainstTheDemo(t *testing.T) {
 	d.login(t, 0, "alice", "phone")
 	bob := d.login(t, 1, "bob", "phone")
 	watch.Line("online   alice")
-	events.Line("bob")
 
 	users := rows[schema.UserReply](t, d.ask(t, "lookup", "alice", "carol", "alice", "--json"))
 	require.Len(t, users, 3)
@@ -210,6 +209,11 @@ func TestCommandsAgainstTheDemo(t *testing.T) {
 	require.Len(t, rows[schema.ProcessStatus](t, d.ask(t, "nodes", "--json")), 3)
 	require.Len(t, rows[schema.Explanation](t, d.ask(t, "explain", "alice", "--json"))[0].Routes, 1)
 
+	sessions := rows[schema.SessionReply](t, d.ask(t, "sessions", "gw-1", "--json"))
+	require.Len(t, sessions, 1)
+	require.EqualValues(t, "alice", sessions[0].UID)
+	require.Contains(t, d.ask(t, "sessions", "gw-2").Out, "bob")
+
 	kicked := rows[schema.RouteKicked](t, d.ask(t, "kick", "bob", "--reason", "enough", "--json"))
 	require.Equal(t, schema.KickClosed, kicked[0].Result)
 	for {
@@ -221,6 +225,7 @@ func TestCommandsAgainstTheDemo(t *testing.T) {
 		}
 	}
 	watch.Line("offline  bob")
+	events.Line("offline  bob") // it may have come too late for the login
 }
 
 func TestDecodeBehindASubscription(t *testing.T) {

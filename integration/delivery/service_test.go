@@ -107,8 +107,10 @@ func TestServiceGolden(t *testing.T) {
 			{"push", `{"uids":["alice","bob","alice"],"payload":"x","id":"m7","report":"counts"}`},
 			{"push", `{"uids":["alice"],"payload":"x","report":"all"}`},
 			{"push", `{"uids":["alice"],"id":"m8"}`},
-			{"push", `{"uids":["alice"],"payload":1,"fallback":"missed"}`},
-			{"push", `{"uids":["alice"],"payload":1,"ack_wait_ms":100}`},
+			{"push", `{"uids":["alice"],"payload":1,"id":"m9","fallback":"missed"}`},
+			{"push", `{"uids":["alice"],"payload":1,"fallback":"a.b"}`},
+			{"push", `{"uids":["alice"],"payload":1,"id":"m10","ack_wait_ms":100}`},
+			{"push", `{"uids":["alice"],"payload":1,"ack_wait_ms":40000}`},
 			{"push", `{"uids":["alice"],"payload":1,"flag":"A B"}`},
 			{"push", `{"uids":["alice"],"payload":1,"except":{"uid":"alice"}}`},
 			{"push", `{"uids":["alice"],"payload":1,"from":"\n"}`},
@@ -231,8 +233,12 @@ func TestServiceIsDiscoverable(t *testing.T) {
 		for _, e := range info.Endpoints {
 			subjects = append(subjects, e.Subject)
 			require.NotEmpty(t, e.QueueGroup, "each call is served once")
+			require.NotEmpty(t, e.Metadata["description"])
+			for _, part := range []string{"request", "response"} {
+				require.True(t, json.Valid([]byte(e.Metadata[part])), "%s of %s", part, e.Name)
+			}
 		}
-		require.Equal(t, []string{"presence.lookup", "presence.push", "presence.kick", "presence.explain", "presence.slots", "presence.stats"}, subjects)
+		require.Equal(t, []string{"presence.lookup", "presence.push", "presence.kick", "presence.sessions", "presence.explain", "presence.slots", "presence.stats"}, subjects)
 	})
 }
 

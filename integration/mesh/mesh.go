@@ -89,6 +89,7 @@ func (m *Mesh) raise() {
 	for i := range cmp.Or(m.options.Gateways, 2) {
 		m.StartGateway(schema.NodeID(fmt.Sprintf("gw-%d", i+1)))
 	}
+	m.Served(10 * time.Second)
 }
 
 // StartDelivery starts delivery with its service, and who is outside.

@@ -1,30 +1,34 @@
-package gateway
+package client
 
 import (
 	"cmp"
 	"slices"
 
-	"github.com/rollcall-mesh/rollcall/authority/client"
 	"github.com/rollcall-mesh/rollcall/schema"
+	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
 // maxEarly bounds the events that are kept while the first look-up is under way; one more makes
 // another look-up.
 const maxEarly = 64
 
-// watched is what is known of one uid that somebody watches: a look-up's answer, moved on by the
-// events above its stamp. It is pure; the hub guards it.
-type watched struct {
-	uid     schema.UID
-	slot    schema.Slot
+// Watched is what is known of one uid that somebody watches: a look-up's answer, moved on by the
+// events above its stamp. It is pure, and for one goroutine at a time.
+type Watched struct {
+	UID   schema.UID
+	Slot  schema.Slot
+	Stale bool // has to be looked up again
+
 	known   bool // a look-up was answered
 	state   schema.UserState
 	stamp   schema.Stamp
 	devices map[deviceKey]schema.WatchedDevice
 	reason  string // of the last event; empty after a look-up
 	early   []schema.Event
-	stale   bool // has to be looked up again
 }
+
+// NewWatched begins to watch a uid, of which nothing is known yet.
+func NewWatched(u schema.UID) Watched { return Watched{UID: u, Slot: subjects.SlotOf(u)} }
 
 // deviceKey is a session in the mesh.
 type deviceKey struct {
@@ -32,21 +36,21 @@ type deviceKey struct {
 	session schema.SessionID
 }
 
-// learn takes a look-up's answer; true where watchers have to hear of it. An answer older than an
+// Learn takes a look-up's answer; true where watchers have to hear of it. An answer older than an
 // event that was applied says nothing new. One that could not be had changes nothing that is known.
-func (w *watched) learn(f client.Found) bool {
+func (w *Watched) Learn(f Found) bool {
 	before := w.known
-	if f.State == schema.Unknown && w.known && f.Why != client.WhyRebuilding {
-		w.stale = true
+	if f.State == schema.Unknown && w.known && f.Why != WhyRebuilding {
+		w.Stale = true
 		return false
 	}
 	if w.known && f.State != schema.Unknown && f.Stamp.Compare(w.stamp) < 0 {
-		w.stale = false
+		w.Stale = false
 		return false
 	}
-	old := w.shown()
+	old := w.Shown()
 	w.known, w.state, w.stamp, w.reason = true, f.State, f.Stamp, ""
-	w.stale = f.State == schema.Unknown
+	w.Stale = f.State == schema.Unknown
 	w.devices = make(map[deviceKey]schema.WatchedDevice, len(f.Routes))
 	for i := range f.Routes {
 		r := &f.Routes[i]
@@ -55,19 +59,19 @@ func (w *watched) learn(f client.Found) bool {
 	early := w.early
 	w.early = nil
 	for _, e := range early {
-		w.apply(e)
+		w.Apply(e)
 	}
-	return before && !sameUser(old, w.shown())
+	return before && !sameUser(old, w.Shown())
 }
 
-// apply takes an event; true where watchers have to hear of it.
-func (w *watched) apply(e schema.Event) bool {
+// Apply takes an event; true where watchers have to hear of it.
+func (w *Watched) Apply(e schema.Event) bool {
 	switch {
 	case !w.known && len(w.early) < maxEarly:
 		w.early = append(w.early, e)
 		return false
 	case !w.known:
-		w.stale = true
+		w.Stale = true
 		return false
 	case e.Stamp.Compare(w.stamp) <= 0:
 		return false
@@ -94,9 +98,9 @@ func (w *watched) apply(e schema.Event) bool {
 	return true
 }
 
-// shown is the user as a presence frame names it.
-func (w *watched) shown() schema.WatchedUser {
-	u := schema.WatchedUser{UID: w.uid, State: string(w.state), Reason: w.reason}
+// Shown is the user as a presence frame names it.
+func (w *Watched) Shown() schema.WatchedUser {
+	u := schema.WatchedUser{UID: w.UID, State: string(w.state), Reason: w.reason}
 	if !w.known || w.state == schema.Unknown {
 		u.State = string(schema.Unknown)
 	} else {

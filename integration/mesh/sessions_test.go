@@ -1,0 +1,84 @@
+package mesh_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rollcall-mesh/rollcall/delivery"
+	"github.com/rollcall-mesh/rollcall/integration/mesh"
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// TestSessionsOfAGateway reads all sessions of a gateway page by page while others come and go.
+func TestSessionsOfAGateway(t *testing.T) {
+	mesh.Run(t, mesh.Options{}, func(t *testing.T, m *mesh.Mesh) {
+		one := m.Gateways[0]
+		var all []string
+		var sockets []*mesh.Socket
+		for i := range 25 {
+			uid := schema.UID(fmt.Sprintf("user %02d", i))
+			sockets = append(sockets, one.Enter(uid, mesh.As("phone", "app", schema.Master)))
+			all = append(all, string(uid))
+		}
+		m.Gateways[1].Enter("elsewhere")
+		m.Pass(5 * time.Second)
+		var told []string
+		call := schema.SessionsCall{Node: "gw-1", Limit: 10}
+		for page := 0; ; page++ {
+			var reply schema.SessionsReply
+			code, why := m.Call("sessions", call, &reply)
+			require.Empty(t, code, why)
+			require.EqualValues(t, "gw-1", reply.Node)
+			require.Equal(t, one.Me().Boot, reply.Boot)
+			for _, r := range reply.Results {
+				require.EqualValues(t, "phone", r.Device)
+				require.Equal(t, "master", r.Level)
+				require.InDelta(t, 5000, r.ConnectedMS, 100)
+				require.InDelta(t, 85000, r.TTLMS, 100)
+				told = append(told, string(r.UID))
+			}
+			if call.Cursor = reply.Cursor; call.Cursor == "" {
+				break
+			}
+			require.Less(t, page, 5)
+		}
+		require.ElementsMatch(t, all, told)
+
+		id, _ := sockets[7].Current()
+		found, err := m.Delivery.Sessions(t.Context(), delivery.SessionsRequest{Session: id})
+		require.NoError(t, err)
+		require.Len(t, found.Routes, 1)
+		require.EqualValues(t, "user 07", found.Routes[0].UID)
+		sockets[7].Leave()
+		m.Pass(10 * time.Millisecond) // the goodbye is answered before the session is out
+		found, err = m.Delivery.Sessions(t.Context(), delivery.SessionsRequest{Node: "gw-1", Session: id})
+		require.NoError(t, err)
+		require.Empty(t, found.Routes)
+	})
+}
+
+func TestSessionsRefused(t *testing.T) {
+	mesh.Run(t, mesh.Options{}, func(t *testing.T, m *mesh.Mesh) {
+		gone := schema.NewBoot()
+		m.Gateways[1].Cut()
+		for request, want := range map[string]string{
+			`{}`:                           "400 bad request: node is missing",
+			`{"node":"gw-9"}`:              "404 no such gateway: gw-9",
+			`{"node":"a b"}`:               "400 bad request: node",
+			`{"node":"gw-1","limit":1001}`: "400 bad request: limit is 1001",
+			`{"node":"gw-1","limit":-1}`:   "400 bad request: limit is -1",
+			`{"node":"gw-1","cursor":"x"}`: `400 bad request: cursor "x"`,
+			`{"session":"x"}`:              `400 bad request: session "x"`,
+			`{"node":"gw-2"}`:              "504 ",
+			`{"node":"gw-1","cursor":"` + string(schema.SessionNum(7).Outside(gone)) + `"}`: "400 bad request: cursor is of an earlier life",
+			`{"session":"` + string(schema.SessionNum(7).Outside(gone)) + `"}`:              "404 no such gateway: boot",
+		} {
+			code, why := m.Call("sessions", []byte(request), nil)
+			require.True(t, strings.HasPrefix(code+" "+why, want), "%s: %s %s", request, code, why)
+		}
+	})
+}
