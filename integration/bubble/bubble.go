@@ -13,9 +13,9 @@ import (
 // Options change the server of a bubble. The zero value is one account without permissions.
 type Options struct {
 	Config string // a server configuration, as nats-server reads it; listeners in it are not opened
-	// Tap is told of each message that a process publishes over a link of the server, at the moment
-	// at which it leaves the process: before any rule, and whether or not the link is cut. It is
-	// called from many goroutines and must not block; Data is its own.
+	// Tap is told of each message that a process publishes over a link of the server, as it leaves the
+	// process: before any rule, and whether or not the link is cut. It is called by many goroutines,
+	// must not block, and must leave the data as it is.
 	Tap func(Published)
 }
 

@@ -1,7 +1,6 @@
 package bubble
 
 import (
-	"bytes"
 	"net"
 	"sync"
 	"time"
@@ -99,6 +98,6 @@ func (l *Link) isCut() bool {
 // tap tells who listens of a message that the process has published.
 func (l *Link) tap(f *frame) {
 	if l.s != nil && l.s.o.Tap != nil && f.subject != "" {
-		l.s.o.Tap(Published{Subject: f.subject, Reply: f.reply, Data: bytes.Clone(f.payload())})
+		l.s.o.Tap(Published{Subject: f.subject, Reply: f.reply, Data: f.payload()})
 	}
 }

@@ -98,8 +98,8 @@ func (m *Mesh) StartAuthority(node schema.NodeID) *Authority {
 	return a
 }
 
-// redial is the first wait of an authority that has lost its connection: it must be back within
-// 100 ms.
+// redial is the time between two dials of an authority that has lost its connection: it has to be
+// back within 100 ms.
 const redial = 10 * time.Millisecond
 
 // LaunchAuthority is StartAuthority, but does not wait for its lease.
