@@ -27,7 +27,7 @@ func TestOneWorkerServesAllSlots(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
 		startWorker(t, s, "a-1")
 		g := startGateway(t, s, "gw-1")
-		require.Equal(t, schema.Offline, g.state(t, "alice"))
+		bubble.Until(t, time.Second, "the worker knows that nobody is there", func() bool { return g.state(t, "alice") == schema.Offline })
 		r := g.login(t, "alice", "phone")
 		found := g.Lookup(t.Context(), []schema.UID{"alice", "bob", "alice"})
 		require.Equal(t, schema.Online, found[0].State)
