@@ -4,9 +4,10 @@ STATICCHECK := go tool -modfile=.tools/go.mod staticcheck
 BENCH ?= .
 FUZZTIME ?= 10s
 ARGS ?=
+FAULT ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-check test race lint fuzz bench check
+.PHONY: help build demo demo-check test race lint fuzz bench faults prove check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,5 +35,11 @@ fuzz: ## FUZZTIME (10s) of each fuzz target
 
 bench: ## speed and memory, each row beside a raw NATS request of the same bytes (BENCH=regexp)
 	go test -run '^$$' -bench '$(BENCH)' -timeout 60m ./integration/bench/...
+
+faults: ## kill, stop and cut off real processes: 40 min, or 5 with SHORT=1 (FAULT=regexp)
+	ROLLCALL_FAULTS=$(if $(SHORT),short,long) go test -count=1 -v -timeout 60m -run '$(FAULT)' ./integration/faults/
+
+prove: ## the model of the rules, searched with spin; each seeded fault must be caught (FULL=1: hours)
+	@integration/model/prove
 
 check: lint test race ## what a change must pass before it is sent

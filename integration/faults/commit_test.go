@@ -18,7 +18,7 @@ import (
 // committed. The old one has been told the truth. The new one gets in under the next owner where that
 // is there in time, and is told when to come back where it is not.
 func TestAuthorityKilledBeforeCommit(t *testing.T) {
-	slow := pass{"a lease longer than a login's deadline", 10 * time.Second, 10 * time.Second, 30 * time.Second}
+	slow := pass{"a lease longer than a login's deadline", 7 * time.Second, 7 * time.Second, 21 * time.Second}
 	for _, c := range []struct {
 		name   string
 		pass   pass

@@ -25,6 +25,9 @@ func TestAuthorityWithoutJetStream(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := campaign(t)
+			if l.short && !c.notices {
+				t.Skip("in the whole campaign only: the worst case stands for the others")
+			}
 			p := tenth()
 			s := newStage(t, l, scene{pass: p, events: true, proxied: []string{"a-1"}})
 			guests := startChurn(t, s, 8)
