@@ -139,6 +139,8 @@ inline acquire() {      /* the key names a new tenure */
 #define ALONE(g) (g<SESSIONS && cur!=0 && at[g]!=LOGIN && at[g]!=ACTIVE && !HAS(reborn,g))
 #define SINCE(g) :: d_step { IS(rebuild) && !IS(since_late) && ALONE(g) && since[g]!=rank[cur] -> \
   g_=g; hearKey(cur); since[g]=rank[cur]; printf("the key of gateway %d says: no session at fence %d\n", g, rank[cur]); DONE }
+#define OWES_NOTHING(g,t) :: d_step { HAS(awaited[t],g) && since[g]>=rank[t] -> \
+  awaited[t]=awaited[t]&~BIT(g); printf("tenure %d awaits gateway %d no longer, by its key\n", t, g) }
 #define COUNT(g) :: d_step { IS(since_late) && ALONE(g) -> \
   counted=counted|BIT(g); printf("gateway %d counts its sessions: none\n", g) }
 #define READ(g) :: d_step { HAS(counted,g) && cur!=0 -> \
