@@ -40,7 +40,9 @@ func (w *Worker) balance(k *keeper) {
 	w.spawn(func(ctx context.Context) {
 		defer w.look()
 		defer w.handing.Store(false)
-		w.handOver(ctx, moves)
+		if w.handOver(ctx, moves) == 0 {
+			_ = lease.Wait(ctx, handAgain)
+		}
 	})
 }
 
