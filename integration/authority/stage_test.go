@@ -2,6 +2,7 @@ package authority_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -103,8 +104,12 @@ func (g *gateway) login(t *testing.T, uid schema.UID, device schema.DeviceID) sc
 	}
 	target, ok := g.view.Target(slotOf(uid))
 	require.True(t, ok, "slot of %s is owned", uid)
-	result, err := g.Register(t.Context(), target, schema.Login{Route: r, Left: 5 * time.Second})
-	require.NoError(t, err)
+	var result schema.LoginResult
+	bubble.Until(t, time.Second, "the authority has heard of the gateway", func() bool {
+		var err error
+		result, err = g.Register(t.Context(), target, schema.Login{Route: r, Left: 5 * time.Second})
+		return !errors.Is(err, schema.ErrRetry)
+	})
 	require.Equal(t, schema.CodeOK, result.Code)
 	r.Order = result.Order
 	return r

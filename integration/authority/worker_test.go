@@ -217,7 +217,8 @@ func TestAFenceIsLiftedWhenTheBucketIsBack(t *testing.T) {
 			now, ok := g.view.Target(before.Slot)
 			return ok && now.Fence > before.Fence+50
 		})
-		bubble.Until(t, time.Second, "alice is online", func() bool { return g.state(t, "alice") == schema.Online })
+		// A sync that met the change of fences is tried again after its 2 s.
+		bubble.Until(t, 3*time.Second, "alice is online", func() bool { return g.state(t, "alice") == schema.Online })
 	})
 }
 
