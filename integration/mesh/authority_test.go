@@ -238,7 +238,7 @@ func TestSyncMeetsFaults(t *testing.T) {
 					d.Leave()
 				}
 				m.Truth(w.everybody()...)
-				m.Pass(long) // what was delayed comes late, also of who has left
+				m.Pass(f.late) // what was delayed comes late, also of who has left
 				m.Truth(w.everybody()...)
 			})
 		})
