@@ -7,7 +7,7 @@ ARGS ?=
 FAULT ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-check test race lint fuzz bench faults prove check
+.PHONY: help build demo demo-check test race lint fuzz bench faults swarm prove check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ bench: ## speed and memory, each row beside a raw NATS request of the same bytes
 
 faults: ## kill, stop and cut off real processes: 40 min, or 5 with SHORT=1 (FAULT=regexp)
 	ROLLCALL_FAULTS=$(if $(SHORT),short,long) go test -count=1 -v -timeout 60m -run '$(FAULT)' ./integration/faults/
+
+swarm: ## 200 runs of a whole mesh in virtual time, under seeded faults (SEEDS=n FROM=n RACE=1; SEED=x)
+	@SEEDS=$(SEEDS) FROM=$(FROM) SEED=$(SEED) RACE=$(RACE) .ci/swarm
 
 prove: ## the model of the rules, searched with spin; each seeded fault must be caught (FULL=1: hours)
 	@integration/model/prove
