@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("seeds", 20, "how many runs")
+	seeds = flag.Int("seeds", 3, "how many runs")
 	from  = flag.Uint64("from", 1, "the seed of the first")
 	only  = flag.Uint64("seed", 0, "the seed of the only one")
 )
