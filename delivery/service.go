@@ -143,7 +143,12 @@ func (s *Service) answer(e endpoint, r micro.Request, body []byte, err error) {
 		if code >= 500 {
 			s.config.Log.Warn("call failed", "call", e.name, "code", code, "error", err)
 		}
-		err = r.Error(strconv.Itoa(code), err.Error(), nil)
+		// Not r.Error: it notes the error in the request for the endpoint's statistics, which micro
+		// reads as soon as the handler has returned, and that is before the call is served.
+		err = r.Respond(nil, micro.WithHeaders(micro.Headers{
+			micro.ErrorHeader:     []string{err.Error()},
+			micro.ErrorCodeHeader: []string{strconv.Itoa(code)},
+		}))
 	} else {
 		err = r.Respond(body)
 	}
