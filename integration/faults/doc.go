@@ -24,7 +24,7 @@
 //	TestStoppedAuthority              SIGSTOP beyond its lease       TestKilledGateway        kill -9, restart, conflicts past it
 //	TestAuthorityCutOff               its connection, short and long TestGatewayCutOff        its network, three times as long
 //	TestAuthorityWithoutJetStream     everything but the bucket      TestGatewayStoppedInARebuild
-//	TestAuthorityKilledBeforeCommit   between a kick and a commit
+//	TestAuthorityKilledBeforeCommit   between a kick and a commit    TestAuthorityJoins       a third beside two with a million routes
 //
 // Each row prints its figures and requires the bounds that the project has set itself. A pass says by
 // which settings: a tenth of the defaults, or the defaults, where times of a fault scale along. What
@@ -43,6 +43,9 @@
 //     that it was written. "Lost": one that was written to a session which stayed open, and never came.
 //   - Churn, where a row has it: logins all the while. An event of a commit under a fence, after one of
 //     the same slot under a higher, is a commit by a deposed owner; 250 ms are allowed for their way.
+//
+// A crowd, in TestAuthorityJoins, is a process of ten gateways whose sessions have no sockets: it
+// speaks to authorities by package authority/client, as gateways do.
 //
 // A busy machine adds to everything, since seven processes and the users share its cores: each stage
 // prints the load average that it began under. The servers' writes do not wait for the disk, as no row

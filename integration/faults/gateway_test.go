@@ -126,7 +126,19 @@ func (s *stage) cutOffGateway(g *unit, nominal time.Duration) {
 	} else {
 		require.Empty(s.t, closed)
 	}
-	require.Empty(s.t, endings(s.fleet.of(s.gateways[1]), begun), "a socket of the other gateway is closed")
+	s.untouched(s.gateways[1], begun)
+}
+
+// untouched requires that the users of a gateway have noticed nothing, and that no message went astray.
+func (s *stage) untouched(g *unit, begun time.Time) {
+	s.t.Helper()
+	ended := time.Now()
+	pause(s.t, time.Second) // what is on its way arrives
+	pushed := s.ledger.account(begun, ended)
+	require.Empty(s.t, s.probe.tally(begun, ended, g).falseOffline, "connected, and said to be offline")
+	require.Empty(s.t, pushed.wrong, "written to a wrong session")
+	require.Empty(s.t, pushed.lost, "written to a socket that stayed up, and lost")
+	require.Empty(s.t, endings(s.fleet.of(g), begun), "a socket of the other gateway is closed")
 }
 
 // A gateway that stands still while a slot is rebuilt holds it up, and nothing more: its users are

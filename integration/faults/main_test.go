@@ -17,7 +17,8 @@ const variable = "ROLLCALL_FAULTS"
 func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv(childVariable) != "":
-		if err := serveNATS(os.Args[1:]); err != nil {
+		parts := map[string]func([]string) error{"nats": serveNATS, "crowd": serveCrowd}
+		if err := parts[os.Getenv(childVariable)](os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -158,7 +158,8 @@ func (y tally) String() string {
 		y.lookups, y.failed, y.unknown, y.suspect, len(y.falseOffline))
 }
 
-func (p *probe) tally(from, to time.Time) (y tally) {
+// tally counts what was said of the users of some gateways, or of all.
+func (p *probe) tally(from, to time.Time, of ...*unit) (y tally) {
 	for _, a := range p.between(from, to) {
 		y.lookups++
 		if a.failed != "" {
@@ -166,6 +167,9 @@ func (p *probe) tally(from, to time.Time) (y tally) {
 		}
 		for s, seen := range a.states {
 			u := p.fleet.users[s]
+			if len(of) > 0 && !slices.ContainsFunc(of, func(g *unit) bool { return schema.NodeID(g.node) == u.node }) {
+				continue
+			}
 			switch {
 			case seen.state == schema.Unknown:
 				y.unknown++

@@ -18,7 +18,7 @@ import (
 	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
-// childVariable makes this program a NATS server.
+// childVariable makes this program a part that tests need: a NATS server, or a crowd.
 const childVariable = "ROLLCALL_FAULTS_CHILD"
 
 // secret is every user's password.

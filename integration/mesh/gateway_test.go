@@ -198,7 +198,7 @@ func (s silence) play(t *testing.T, m *mesh.Mesh, c comeback) {
 	require.Equal(t, c.end, last.Code)
 	require.GreaterOrEqual(t, last.At.Sub(began), s.least)
 	require.LessOrEqual(t, last.At.Sub(began), s.most)
-	m.Pass(2 * time.Minute)
+	m.Pass(ttl + 10*time.Second)
 	want := []string{string(before), string(after)}
 	if s.between {
 		want = []string{string(before), string(schema.Offline), string(after)}
@@ -221,7 +221,7 @@ func probe(t *testing.T, m *mesh.Mesh, uid schema.UID) (seen func() []string) {
 			select {
 			case <-stop:
 				return
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(100 * time.Millisecond):
 			}
 		}
 	})
