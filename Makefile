@@ -7,7 +7,7 @@ ARGS ?=
 FAULT ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo demo-check test race lint fuzz bench faults swarm prove check
+.PHONY: help build demo docs-check test race lint fuzz bench faults swarm prove check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,8 +18,8 @@ build: ## the one binary, bin/rollcall
 demo: build ## a whole mesh on this machine, with a page to click on (ARGS="--listen ...")
 	@exec bin/rollcall demo $(ARGS)
 
-demo-check: build ## what the README shows of the demo, done with the nats CLI (builds that CLI: minutes)
-	.ci/demo-check
+docs-check: ## what the README shows of the demo, done with the nats CLI and Node (builds that CLI: minutes)
+	.ci/docs-check
 
 test: ## go test ./..., then one line that names what this machine lacks
 	@.ci/test
