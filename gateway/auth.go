@@ -64,11 +64,27 @@ func (Insecure) Authenticate(_ context.Context, c Credentials) (Identity, error)
 
 // check tells what is wrong with an identity: a token that names it is not good.
 func (id *Identity) check() error {
-	err := errors.Join(id.UID.Check(), id.Device.Check(), id.Flag.Check())
-	if err != nil {
+	if err := id.wrong(); err != nil {
 		return fmt.Errorf("%w: %w", ErrBadToken, err)
 	}
 	return nil
+}
+
+// wrong tells what is out of its range, whoever is to blame.
+func (id *Identity) wrong() error {
+	err := errors.Join(id.UID.Check(), id.Device.Check(), id.Flag.Check())
+	if len(id.TokenID) > schema.MaxTokenID {
+		err = errors.Join(err, fmt.Errorf("token id has %d bytes: it takes at most %d", len(id.TokenID), schema.MaxTokenID))
+	}
+	if len(id.Watch) > schema.MaxAuthWatch {
+		err = errors.Join(err, fmt.Errorf("watch names %d users: it takes at most %d", len(id.Watch), schema.MaxAuthWatch))
+	}
+	for i, u := range id.Watch {
+		if bad := u.Check(); bad != nil {
+			return errors.Join(err, fmt.Errorf("watch[%d]: %w", i, bad))
+		}
+	}
+	return err
 }
 
 // mayWatch reports whether the presence of u is this client's to see.

@@ -7,7 +7,7 @@
 //
 //	accept.go    upgrade, limits before it                       door.go   who is in
 //	read.go      frames, and the rules that end a session        wire.go   the connection below
-//	hello.go     hello -> authenticate (auth.go, jwt.go) -> pending (registry.go)
+//	hello.go     hello -> authenticate (auth.go, jwt.go, auth_nats.go) -> pending (registry.go)
 //	activate.go  register -> end conflicts (conflict.go) -> commit -> active (slot.go)
 //	write.go     outbox -> socket                                heartbeat.go  silence, token's end
 //	close.go     sealed, out of slot and registry, last word queued; then the socket closes
@@ -67,6 +67,8 @@
 //	pushes that wait for    4,096               full: answered without acks to follow: written is all
 //	acks                                        that their senders learn
 //	sends of a session      16                  full: in_flight
+//	tokens that a backend   256                 full: the login waits, 3 s with the answer, then 1013
+//	is asked about
 //	intakes                 1,024 messages      full: nats.go drops the newest
 //	unregisters             65,536              full: hellos are refused, 1013; none is dropped
 //	repeated kicks          65,536              full: dropped; the session's next touch ends it
@@ -75,6 +77,7 @@
 // # Failures
 //
 //	no answer, or a refusal, in a login   tried again for 5 s, then 1013 with a hint; one rollback
+//	backend cannot judge a token          1013 with a hint; only its plain no is the client's fault
 //	client ends while logging in          the same rollback
 //	life ends while logging in            1013 with a hint
 //	touch not answered                    dirty as before; 3006 when a TTL old

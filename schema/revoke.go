@@ -10,15 +10,13 @@ type Revoke struct {
 	Why     string // the close reason
 }
 
-const maxTokenID = 256
-
 // Kind is KindRevoke.
 func (*Revoke) Kind() Kind { return KindRevoke }
 
 func (m *Revoke) fields(c *coder) {
 	c.uid("uid", &m.UID)
 	text(c, "device", &m.Device, MaxDevice)
-	text(c, "token id", &m.TokenID, maxTokenID)
+	text(c, "token id", &m.TokenID, MaxTokenID)
 	number(c, "close", &m.Close)
 	text(c, "why", &m.Why, maxWhy)
 }

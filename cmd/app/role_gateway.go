@@ -22,7 +22,7 @@ type GatewayCmd struct {
 // GatewayFlags say how clients are taken.
 type GatewayFlags struct {
 	Listen   []Listener `name:"listen" default:"127.0.0.1:8080" placeholder:"[NAME=]ADDR" help:"Where WebSocket clients come in, at /ws. The name stands in their routes. Default: 127.0.0.1:8080."`
-	Auth     string     `name:"auth" enum:"jwt,insecure" default:"jwt" placeholder:"jwt|insecure" help:"How clients prove who they are; insecure believes them, on loopback only. Default: jwt."`
+	Auth     string     `name:"auth" enum:"jwt,nats,insecure" default:"jwt" placeholder:"jwt|nats|insecure" help:"How clients prove who they are: by a signed token, or by one that a backend of yours judges, asked on auth.connect; insecure believes them, on loopback only. Default: jwt."`
 	JWT      JWTFlags   `embed:"" prefix:"jwt-" group:"jwt"`
 	Origins  []string   `name:"origins" placeholder:"PATTERN" help:"Web pages of other hosts that may connect, such as app.example.com or https://*.example.com."`
 	WatchOff bool       `name:"watch-off" help:"Clients may not follow other users."`
@@ -68,10 +68,13 @@ func (f *GatewayFlags) check() error {
 	if err != nil {
 		return err
 	}
-	if f.Auth == "jwt" {
+	switch f.Auth {
+	case "jwt":
 		if (f.JWT.Key == "") == (f.JWT.JWKS == "") {
 			return fmt.Errorf("%w: --auth jwt takes either --jwt-key FILE or --jwt-jwks URL (to try it on this machine: --auth insecure)", errUsage)
 		}
+		return nil
+	case "nats":
 		return nil
 	}
 	for _, l := range list {
@@ -134,7 +137,8 @@ func (p *process) gatewayRole(node schema.NodeID, f *GatewayFlags) (part, error)
 	}, nil
 }
 
-// runGateway runs a gateway with what is the process's filled in.
+// runGateway runs a gateway with what is the process's filled in; without an authenticator a backend
+// is asked, over the gateway's own connection.
 func (p *process) runGateway(ctx context.Context, c gateway.Config) error {
 	c.Prefix, c.Version = p.prefix, version()
 	c.Local = p.local != nil
@@ -144,6 +148,9 @@ func (p *process) runGateway(ctx context.Context, c gateway.Config) error {
 		return err
 	}
 	defer closeAll(conns)
+	if c.Auth == nil {
+		c.Auth = gateway.NewNATSAuth(conns[0], gateway.NATSAuthConfig{Prefix: p.prefix})
+	}
 	bucket, view, err := p.open(ctx, conns[0], lease.Options{})
 	if err != nil {
 		return err
@@ -162,9 +169,13 @@ func (p *process) runGateway(ctx context.Context, c gateway.Config) error {
 	return onTop(ctx, view.Run, g.Run)
 }
 
+// authenticator gives what tells who clients are; nil where a backend does.
 func (f *GatewayFlags) authenticator(ctx context.Context, log *slog.Logger) (gateway.Authenticator, error) {
-	if f.Auth == "insecure" {
+	switch f.Auth {
+	case "insecure":
 		return gateway.Insecure{}, nil
+	case "nats":
+		return nil, nil
 	}
 	return gateway.NewJWT(ctx, gateway.JWTConfig{
 		Algorithm: f.JWT.Algorithm, KeyFile: f.JWT.Key, JWKSURL: f.JWT.JWKS,
