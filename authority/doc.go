@@ -76,7 +76,8 @@
 //	                          sync them unasked
 //	connection cut            it redials at once and renews its key over the new connection, suspect
 //	                          until that is acknowledged; in time, nothing moves
-//	process stops             state=leaving, its slots are handed over, then the lease is resigned
+//	process stops             state=leaving, its slots are handed over, then the lease is resigned; a
+//	                          successor that answers nothing in a second gets no more of them
 //	JetStream out of reach    suspect; no directory is lost, no lease ended: failed reads and writes
 //	                          of the bucket restart everybody's timers
 //	a server lost writes      who has seen a higher fence says so; the slot's fence is lifted above

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/schema"
 	"github.com/rollcall-mesh/rollcall/subjects"
@@ -19,8 +17,10 @@ const (
 	leaveWithin = 10 * time.Second
 	// readyWithin is how long the next slots wait for those before them to be ready.
 	readyWithin = time.Second
-	// readyAsk is the time between two questions whether they are.
+	// readyAsk is the time between two questions whether they are, readyTry how long one waits for its
+	// answer: a few are lost before a successor counts as silent.
 	readyAsk = 5 * time.Millisecond
+	readyTry = readyWithin / 4
 	// handAgain is the wait after a round in which no slot could be handed over.
 	handAgain = 100 * time.Millisecond
 )
@@ -40,7 +40,7 @@ func (w *Worker) balance(k *keeper) {
 	w.spawn(func(ctx context.Context) {
 		defer w.look()
 		defer w.handing.Store(false)
-		if w.handOver(ctx, moves) == 0 {
+		if moved, _ := w.handOver(ctx, moves); moved == 0 {
 			_ = lease.Wait(ctx, handAgain)
 		}
 	})
@@ -48,22 +48,31 @@ func (w *Worker) balance(k *keeper) {
 
 // leave hands all slots to the other workers, a bounded number at a time, and serves on meanwhile.
 // Without others, or without a proven lease, there is nothing to hand over: the slots end with the
-// lease, which is resigned.
+// lease, which is resigned. A successor that has not answered at all gets no more: its slots would be
+// unknown until its lease ends, while those of a resigned lease are claimed at once.
 func (w *Worker) leave(ctx context.Context) {
 	w.leaving.Store(true)
 	w.holder.RenewNow() // nobody hands us a slot any more
 	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 	defer cancel()
+	var silent []schema.Process
 	for ctx.Err() == nil && w.holder.Trusted() {
 		w.follow(ctx, time.Now()) // what was handed to us at the last moment
-		others := slices.DeleteFunc(w.liveWorkers(), func(p schema.Process) bool { return p == w.Me() })
+		others := slices.DeleteFunc(w.liveWorkers(), func(p schema.Process) bool {
+			return p == w.Me() || slices.Contains(silent, p)
+		})
 		moves := handAll(others, w.shares(), w.mine())
 		if len(moves) == 0 {
 			return
 		}
 		moved := 0
 		for some := range slices.Chunk(moves, inFlight) {
-			moved += w.handOver(ctx, some)
+			n, mute := w.handOver(ctx, some)
+			moved += n
+			if len(mute) > 0 {
+				silent = append(silent, mute...)
+				break
+			}
 		}
 		if moved == 0 && lease.Wait(ctx, handAgain) != nil {
 			return
@@ -72,8 +81,8 @@ func (w *Worker) leave(ctx context.Context) {
 }
 
 // handOver writes the successors into the keys of slots, and waits until they answer for them. It
-// returns how many it could hand over.
-func (w *Worker) handOver(ctx context.Context, moves []move) int {
+// returns how many it could hand over, and the successors that have not answered.
+func (w *Worker) handOver(ctx context.Context, moves []move) (handed int, silent []schema.Process) {
 	var mu sync.Mutex
 	var moved []schema.Target
 	var running sync.WaitGroup
@@ -97,42 +106,62 @@ func (w *Worker) handOver(ctx context.Context, moves []move) int {
 		})
 	}
 	running.Wait()
-	w.awaitReady(ctx, moved)
-	return len(moved)
+	return len(moved), w.awaitReady(ctx, moved)
 }
 
-// awaitReady waits until the successors know all of the slots' routes, a second at the most.
-func (w *Worker) awaitReady(ctx context.Context, moved []schema.Target) {
+// awaitReady waits until the successors know all of the slots' routes, a second at the most. It gives
+// those that have not answered in it.
+func (w *Worker) awaitReady(ctx context.Context, moved []schema.Target) (silent []schema.Process) {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
 	byOwner := map[schema.Process][]schema.LookupGroup{}
 	for _, t := range moved {
 		byOwner[t.Authority] = append(byOwner[t.Authority], schema.LookupGroup{Target: t, Seen: t.Fence})
 	}
+	var mu sync.Mutex
+	var asking sync.WaitGroup
 	for owner, groups := range byOwner {
-		for !w.ready(ctx, owner, groups) {
-			if lease.Wait(ctx, readyAsk) != nil {
+		asking.Go(func() {
+			if w.askReady(ctx, owner, groups) {
 				return
 			}
+			mu.Lock()
+			defer mu.Unlock()
+			silent = append(silent, owner)
+		})
+	}
+	asking.Wait()
+	return silent
+}
+
+// askReady asks a successor until it is ready, or ctx ends, and reports whether it has answered.
+func (w *Worker) askReady(ctx context.Context, owner schema.Process, groups []schema.LookupGroup) (answered bool) {
+	for {
+		ready, heard := w.ready(ctx, owner, groups)
+		answered = answered || heard
+		if ready || lease.Wait(ctx, readyAsk) != nil {
+			return answered
 		}
 	}
 }
 
 // ready asks a successor by a look-up of nobody: a slot that is ready would know of everybody.
-func (w *Worker) ready(ctx context.Context, owner schema.Process, groups []schema.LookupGroup) bool {
+func (w *Worker) ready(ctx context.Context, owner schema.Process, groups []schema.LookupGroup) (ready, heard bool) {
 	data, err := schema.Marshal(&schema.Lookup{Groups: groups})
 	if err != nil {
-		return true // a bug; it must not hold up the others
+		return true, true // a bug; it must not hold up the others
 	}
-	var m *nats.Msg
-	if m, err = w.nc.RequestWithContext(ctx, w.config.Prefix.Authority(owner, subjects.Lookup), data); err != nil {
-		return false
+	ctx, cancel := context.WithTimeout(ctx, readyTry)
+	defer cancel()
+	m, err := w.nc.RequestWithContext(ctx, w.config.Prefix.Authority(owner, subjects.Lookup), data)
+	if err != nil {
+		return false, false
 	}
 	var answer schema.LookupAnswer
 	if schema.Unmarshal(m.Data, &answer) != nil || len(answer.Groups) != len(groups) {
-		return false
+		return false, true
 	}
-	return !slices.ContainsFunc(answer.Groups, func(g schema.GroupAnswer) bool { return g.Code != schema.CodeOK || g.Rebuilding })
+	return !slices.ContainsFunc(answer.Groups, func(g schema.GroupAnswer) bool { return g.Code != schema.CodeOK || g.Rebuilding }), true
 }
 
 // current reports whether the view has heard of every fence that is known here. It has not, for a

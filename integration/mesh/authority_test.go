@@ -218,6 +218,25 @@ func TestAuthorityStops(t *testing.T) {
 	})
 }
 
+// TestAuthorityStopsBesideASilentOne ends the last authority that lives, while the others' keys still
+// stand: it gives the silent ones no more than it takes to find that out, and the next authority takes
+// the rest at once.
+func TestAuthorityStopsBesideASilentOne(t *testing.T) {
+	mesh.Run(t, mesh.Options{Authorities: 3}, func(t *testing.T, m *mesh.Mesh) {
+		w := newTown(t, m, 50)
+		m.Pass(leaseTime)
+		m.Authorities[0].Vanish()
+		m.Authorities[1].Vanish()
+		at := time.Now()
+		require.NoError(t, m.Authorities[2].Stop())
+		require.Less(t, time.Since(at), 3*time.Second)
+		owners := m.Shares()
+		require.GreaterOrEqual(t, owners["a-1"]+owners["a-2"], 2*85)
+		require.LessOrEqual(t, owners["a-1"]+owners["a-2"], 2*86+2*8, "two rounds of eight")
+		w.stayed()
+	})
+}
+
 // TestSyncMeetsFaults loses, doubles and delays the messages by which gateways tell a new authority
 // of their sessions: each first one, and as many of what follows.
 func TestSyncMeetsFaults(t *testing.T) {

@@ -41,7 +41,7 @@ func (p *plan) befallPerson(d *dice, n int) {
 			continue
 		}
 		off := d.between(100*time.Millisecond, 10*time.Second)
-		switch d.IntN(8) {
+		switch d.IntN(10) {
 		case 0, 1:
 			p.add(at, name+"'s connection breaks", func(r *run) { r.people[n].blip() })
 			continue
@@ -55,9 +55,26 @@ func (p *plan) befallPerson(d *dice, n int) {
 			p.away(n, at, off, "is killed", killed)
 		case 7:
 			p.away(n, at, off, "vanishes", vanished)
+		default:
+			off = p.flap(d, n, at)
 		}
 		busy = at + off
 	}
+}
+
+// flap has a device go and come a few times in a moment: logins and goodbyes overtake each other. It
+// gives how long that takes.
+func (p *plan) flap(d *dice, n int, at time.Duration) (lasts time.Duration) {
+	times := 3 + d.IntN(4)
+	p.add(at, fmt.Sprintf("person %d goes and comes %d times", n, times), func(*run) {})
+	how := pick(d, goodbye, killed)
+	for range times {
+		lasts += d.between(10*time.Millisecond, 400*time.Millisecond)
+		p.add(at+lasts, "", func(r *run) { r.people[n].leave(how) })
+		lasts += d.between(10*time.Millisecond, 200*time.Millisecond)
+		p.add(at+lasts, "", func(r *run) { r.people[n].come() })
+	}
+	return lasts
 }
 
 func (p *plan) away(n int, at, off time.Duration, goes string, how ending) {
@@ -69,7 +86,7 @@ func (p *plan) away(n int, at, off time.Duration, goes string, how ending) {
 func (p *plan) befallNetwork(d *dice) {
 	for at := range p.moments(d, firstFault, 50*time.Millisecond, 6*time.Second) {
 		where := p.place(d)
-		switch d.IntN(10) {
+		switch d.IntN(12) {
 		case 0, 1:
 			lasts := p.span(d)
 			p.add(at, fmt.Sprintf("%s is cut off for %v", where, lasts), func(r *run) { r.cut(where) })
@@ -80,9 +97,57 @@ func (p *plan) befallNetwork(d *dice) {
 			g, lasts := p.gateway(d), p.span(d)
 			p.add(at, fmt.Sprintf("%s stands still for %v", g, lasts), func(r *run) { r.pause(g) })
 			p.add(at+lasts, "", func(r *run) { r.unpause(g) })
+		case 4:
+			p.cutOffBucket(d, at)
+		case 5:
+			p.storm(d, at)
 		default:
 			p.spoil(d, at, where)
 		}
+	}
+}
+
+// storm cuts a gateway off while people lose their networks and come back by others, and ends an
+// authority meanwhile: its successor is told of both sessions of a device, in whatever order.
+func (p *plan) storm(d *dice, at time.Duration) {
+	g, a, lasts := place{node: p.gateway(d)}, p.authority(d), d.between(4*time.Second, 12*time.Second)
+	p.add(at, fmt.Sprintf("%s is cut off for %v, and people vanish", g, lasts), func(r *run) { r.cut(g) })
+	p.add(at+lasts, "", func(r *run) { r.heal(g) })
+	for n := range p.people {
+		if d.chance(60) {
+			p.away(n, at+d.between(0, 2*time.Second), 20*time.Millisecond, "vanishes", vanished)
+		}
+	}
+	p.restart(a, at+d.between(2500*time.Millisecond, lasts), d.between(100*time.Millisecond, 5*time.Second), "is killed", killed)
+}
+
+// cutOffBucket lets a process reach everybody but JetStream: what it asks there is lost, or what it is
+// answered, and maybe what others write as well.
+func (p *plan) cutOffBucket(d *dice, at time.Duration) {
+	where, lasts := place{node: pick(d, p.authority(d), p.gateway(d))}, p.span(d)
+	answers, deaf := d.chance(50), d.chance(30)
+	what := fmt.Sprintf("%s is cut off from JetStream for %v (answers only %v, no notices %v)", where, lasts, answers, deaf)
+	var rules []*bubble.Rule
+	p.add(at, what, func(r *run) {
+		for _, l := range r.links(where) {
+			for _, subject := range []string{"$KV.presence.>", "$JS.API.>"} {
+				if answers {
+					rules = append(rules, l.LoseAnswer(subject, -1))
+				} else {
+					rules = append(rules, l.Lose(subject, -1))
+				}
+			}
+			if deaf {
+				rules = append(rules, l.LoseIn("presence.changed.>", -1))
+			}
+		}
+	})
+	p.add(at+lasts, "", func(*run) { remove(rules) })
+}
+
+func remove(rules []*bubble.Rule) {
+	for _, r := range rules {
+		r.Remove()
 	}
 }
 
@@ -119,11 +184,7 @@ func (p *plan) spoil(d *dice, at time.Duration, where place) {
 			rules = append(rules, on(l, times))
 		}
 	})
-	p.add(at+lasts, "", func(*run) {
-		for _, rule := range rules {
-			rule.Remove()
-		}
-	})
+	p.add(at+lasts, "", func(*run) { remove(rules) })
 }
 
 // befallProcesses kills, stops and starts processes, the server and the bucket.
@@ -160,8 +221,10 @@ func (p *plan) lose(d *dice) {
 	node, at := pick(d, p.authority(d), p.gateway(d)), p.calm-d.between(time.Millisecond, 2*time.Second)
 	switch d.IntN(5) {
 	case 0:
-		p.add(at, node+" is killed", func(r *run) { r.lose(node, killed) })
+		p.lost = node
+		p.add(at, node+" is killed", func(r *run) { r.end(node, killed) })
 	case 1:
-		p.add(at, node+" vanishes", func(r *run) { r.lose(node, vanished) })
+		p.lost = node
+		p.add(at, node+" vanishes", func(r *run) { r.end(node, vanished) })
 	}
 }

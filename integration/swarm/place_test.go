@@ -41,8 +41,8 @@ func (p *plan) place(d *dice) place {
 var (
 	ofAuthority = []string{"_INBOX.>", "$KV.presence.>", "$KV.presence.slot.*", "$KV.presence.authority.*"}
 	ofGateway   = []string{
-		"kick.>", "kick.>", "_INBOX.>", "$KV.presence.gateway.*", "authority.>", "slot.*.*.register", "slot.*.*.commit",
-		"slot.*.*.unregister", "slot.*.*.touch", "slot.*.*.sync", "slot.>",
+		"kick.>", "kick.>", "_INBOX.>", "$KV.presence.gateway.*", "authority.>", "slot.*.*.register", "slot.*.*.register",
+		"slot.*.*.commit", "slot.*.*.commit", "slot.*.*.unregister", "slot.*.*.unregister", "slot.*.*.touch", "slot.*.*.sync", "slot.>",
 	}
 	ofDelivery = []string{"authority.>", "push.>", "kick.>", "slot.>"}
 

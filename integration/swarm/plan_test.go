@@ -98,7 +98,7 @@ func (p *plan) uids() (uids []schema.UID) {
 	return uids
 }
 
-// nodes names the processes that are to be up.
+// nodes names the processes.
 func (p *plan) nodes() (nodes []string) {
 	for n := range p.authorities {
 		nodes = append(nodes, fmt.Sprintf("a-%d", n+1))
@@ -106,7 +106,7 @@ func (p *plan) nodes() (nodes []string) {
 	for n := range p.gateways {
 		nodes = append(nodes, fmt.Sprintf("gw-%d", n+1))
 	}
-	return slices.DeleteFunc(nodes, func(node string) bool { return node == p.lost })
+	return nodes
 }
 
 // String lists the plan, a line a step.

@@ -33,6 +33,7 @@ func (r *run) startDue() {
 			continue
 		}
 		delete(r.due, node)
+		r.trace.note(marks + node + ".started")
 		if isAuthority(node) {
 			keep(r, r.authorities, node, r.m.LaunchAuthority(schema.NodeID(node)))
 		} else {
@@ -112,13 +113,6 @@ func (r *run) end(node string, how ending) {
 		delete(r.authorities, node)
 		delete(r.gateways, node)
 	}
-}
-
-// lose ends a process for good.
-func (r *run) lose(node string, how ending) {
-	r.end(node, how)
-	delete(r.due, node)
-	r.lost = node
 }
 
 // pause cuts a gateway off on all sides: nobody hears anything of it, nor it of anybody.

@@ -29,18 +29,20 @@ type settled struct {
 	who    [lacks]schema.UID
 	what   [lacks]string
 	after  [lacks]string // what was so again long after
-	unsaid []string      // of the last messages
+	whose  [lacks]schema.UID
+	unsaid []string // of the last messages
 }
 
 // bounds are by when nothing is lacking any more.
 //
-//	missing   what was killed or cut off right before has lost its lease, its slots have been taken
-//	          by rank and rebuilt; a route that its authority has lost is told again with its touch
+//	missing   an authority that was stopping has asked a silent one in vain to take its slots; what was
+//	          killed or cut off right before has lost its lease, its slots have been taken by rank and
+//	          rebuilt; a route that its authority has lost is told again with its touch
 //	ghost     the same; or a client without a network is found dead, after two heartbeats
 //	out       the same; or a device that was in a fight has waited its longest wait, 30 s
 func (p *plan) bounds() [lacks]time.Duration {
 	c := p.config
-	takeover := c.Lease() + time.Duration(p.authorities)*time.Second + c.Settle() + c.Flush()
+	takeover := stopping + c.Lease() + time.Duration(p.authorities)*time.Second + c.Settle() + c.Flush()
 	return [lacks]time.Duration{
 		missing: takeover,
 		ghost:   max(takeover, 2*c.Heartbeat()) + 3*time.Second,
@@ -49,6 +51,7 @@ func (p *plan) bounds() [lacks]time.Duration {
 }
 
 const (
+	stopping  = 2 * time.Second
 	watchEach = 200 * time.Millisecond
 	wellFor   = 6 * time.Second // and nothing moves any more but by time
 )
@@ -61,7 +64,9 @@ func (r *run) settle() {
 	begin := r.trace.now().at
 	for last := time.Duration(0); ; time.Sleep(watchEach) {
 		for _, node := range r.nodes() {
-			r.start(node)
+			if node != r.lost {
+				r.start(node)
+			}
 		}
 		now := r.trace.now().at - begin
 		for kind := range lacks {
@@ -76,7 +81,7 @@ func (r *run) settle() {
 	r.stopAsking()
 	time.Sleep(longest)
 	for kind := range lacks {
-		s.who[kind], s.after[kind] = r.lacking(kind)
+		s.whose[kind], s.after[kind] = r.lacking(kind)
 	}
 	s.unsaid = r.lastMessages()
 }
@@ -148,10 +153,11 @@ func (j *judge) settled() {
 	s, end := &j.r.settled, moment{at: j.r.plan.calm, seq: len(j.events)}
 	for kind, bound := range j.r.bounds() {
 		if s.last[kind] > bound {
-			j.fail(end, s.who[kind], "6: %v still %v after the faults, at most %v: %s", lack(kind), s.last[kind], bound, s.what[kind])
+			late := moment{at: j.r.plan.calm + s.last[kind], seq: end.seq}
+			j.fail(late, s.who[kind], "6: %v still %v after the faults, at most %v: %s", lack(kind), s.last[kind], bound, s.what[kind])
 		}
 		if s.after[kind] != "" {
-			j.fail(end, s.who[kind], "6: %v long after the faults: %s", lack(kind), s.after[kind])
+			j.fail(end, s.whose[kind], "6: %v long after the faults: %s", lack(kind), s.after[kind])
 		}
 	}
 	for _, what := range s.unsaid {

@@ -52,14 +52,18 @@ func (t *trace) now() moment {
 	return moment{time.Since(t.begin), len(t.list)}
 }
 
-// bucketLost marks the moment from which on the bucket is gone, and no key stands.
-const bucketLost = "swarm.bucket.lost"
+// marks begins what the test itself notes; bucketLost is the moment from which on the bucket is gone,
+// and no key stands.
+const (
+	marks      = "swarm."
+	bucketLost = marks + "bucket.lost"
+)
 
 // gatewayKeys begins the subjects on which gateways' keys are written.
 var gatewayKeys = subjects.Prefix("").BucketKey(subjects.GatewayKey(""))
 
 func wanted(subject string) bool {
-	for _, p := range [...]string{"slot.", "kick.", "push.", "authority.", "_INBOX.", bucketLost, gatewayKeys} {
+	for _, p := range [...]string{"slot.", "kick.", "push.", "authority.", "_INBOX.", marks, gatewayKeys} {
 		if strings.HasPrefix(subject, p) {
 			return true
 		}
@@ -102,7 +106,7 @@ func (t *trace) read() []event {
 }
 
 func (e *event) read(p published) bool {
-	if p.Subject == bucketLost {
+	if strings.HasPrefix(p.Subject, marks) {
 		e.mark = p.Subject
 		return true
 	}
