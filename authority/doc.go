@@ -66,7 +66,9 @@
 //     known: where nobody can write, nobody can succeed.
 //   - A uid without routes is unknown, not offline, until every gateway that may have sessions of
 //     the slot has sent its last chunk or is gone.
-//   - Events leave in the order of their stamps; none while the slot is being rebuilt.
+//   - Events leave in the order of their stamps; none while the slot is being rebuilt. An offline
+//     waits for a grace, whatever made the last session go: a kicked user is as free to return as one
+//     who has lost his network. Look-ups, conflicts and routing never wait.
 //
 // # Failures
 //
@@ -92,5 +94,7 @@
 //	                          for nothing: who has no route is unknown until it has synced the slot
 //	gateway killed            its routes count for nothing once its key says dead or another boot
 //	a wedged loop             takes no probe: no renewal is sent, the lease ends
+//	owner changes in a grace  the offlines held back are gone; the next owner's rebuilt has watchers
+//	                          look up again
 //	outbox full               events are dropped and counted; the slot's watchers are told rebuilt
 package authority

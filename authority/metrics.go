@@ -50,8 +50,9 @@ func newMetrics(r prometheus.Registerer, w *Worker) *metrics {
 	gauge := func(s, help string, value func() float64) {
 		f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "rollcall", Subsystem: "authority", Name: s, Help: help}, value)
 	}
-	gauge("slots", "Slots held.", func() float64 { n, _ := w.totals(); return float64(n) })
-	gauge("routes", "Routes in the directories of the slots held.", func() float64 { _, n := w.totals(); return float64(n) })
+	gauge("slots", "Slots held.", func() float64 { return float64(w.totals().slots) })
+	gauge("routes", "Routes in the directories of the slots held.", func() float64 { return float64(w.totals().routes) })
+	gauge("offlines_held", "Users whose offline event is held back.", func() float64 { return float64(w.totals().offlines) })
 	return m
 }
 
@@ -61,22 +62,28 @@ func (m *metrics) logins(op string, results []schema.LoginResult) {
 	}
 }
 
-// totals counts what is held; each slot is locked on its own.
-func (w *Worker) totals() (slots, routes int) {
-	for i := range w.held {
-		if t := w.held[i].Load(); t != nil {
-			slots++
-			routes += t.routes()
-		}
-	}
-	return slots, routes
+// totals are what is held, over all slots.
+type totals struct {
+	slots, routes int
+	offlines      int // events held back
 }
 
-func (t *tenure) routes() int {
+// totals counts what is held; each slot is locked on its own.
+func (w *Worker) totals() (sum totals) {
+	for i := range w.held {
+		if t := w.held[i].Load(); t != nil {
+			sum.slots++
+			t.count(&sum)
+		}
+	}
+	return sum
+}
+
+func (t *tenure) count(sum *totals) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ended {
-		return 0
+	if !t.ended {
+		sum.routes += t.dir.Routes()
+		sum.offlines += t.dir.Held()
 	}
-	return t.dir.Routes()
 }

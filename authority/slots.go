@@ -214,7 +214,7 @@ func (w *Worker) settings() directory.Settings {
 		w.log.Error("policy of the mesh not known to this program, levels is used", "policy", c.Policy, "err", err)
 		policy, _ = directory.ParsePolicy(schema.DefaultConfig().Policy)
 	}
-	return directory.Settings{Policy: policy, MaxSessions: c.MaxSessions, TTL: c.TTL()}
+	return directory.Settings{Policy: policy, MaxSessions: c.MaxSessions, TTL: c.TTL(), Grace: c.Grace()}
 }
 
 // configure has the directories follow the mesh's settings, for what is decided from now on.
@@ -225,7 +225,8 @@ func (w *Worker) configure() {
 			t.configure(settings)
 		}
 	}
-	w.log.Info("settings of the mesh changed", "policy", w.view.Config().Policy, "max_sessions", w.view.Config().MaxSessions)
+	c := w.view.Config()
+	w.log.Info("settings of the mesh changed", "policy", c.Policy, "max_sessions", c.MaxSessions, "grace", c.Grace())
 }
 
 // awaitGateways reads, after the claims, which gateways may have sessions of the slots taken: every

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -246,6 +247,8 @@ func TestConfigCheck(t *testing.T) {
 		"ttl_ms is 9223372036854775807": func(c *schema.Config) { c.TTLMS = 1<<63 - 1 },
 		"max_sessions is 0":             func(c *schema.Config) { c.MaxSessions = 0 },
 		"max_sessions is 1025":          func(c *schema.Config) { c.MaxSessions = 1025 },
+		"grace_ms is -1":                func(c *schema.Config) { c.GraceMS = -1 },
+		"grace_ms is 600001":            func(c *schema.Config) { c.GraceMS = 600_001 },
 	} {
 		t.Run(want, func(t *testing.T) {
 			c := schema.DefaultConfig()
@@ -262,7 +265,13 @@ func TestConfigDerives(t *testing.T) {
 	require.Equal(t, "3s 20s 10s 5s", strings.Join([]string{c.Renew().String(), c.Trust().String(), c.Flush().String(), c.Settle().String()}, " "))
 	b, err := json.Marshal(c)
 	require.NoError(t, err)
-	require.Equal(t, `{"slots":256,"format":1,"lease_ms":30000,"heartbeat_ms":30000,"ttl_ms":90000,"policy":"levels","max_sessions":32}`, string(b))
+	require.Equal(t, `{"slots":256,"format":1,"lease_ms":30000,"heartbeat_ms":30000,"ttl_ms":90000,"policy":"levels","max_sessions":32,"grace_ms":5000}`, string(b))
+	old, err := schema.ParseConfig([]byte(`{"slots":256,"format":1,"max_sessions":7}`))
+	require.NoError(t, err)
+	require.Equal(t, 5*time.Second, old.Grace(), "of a bucket that an older program made")
+	none, err := schema.ParseConfig([]byte(`{"grace_ms":0}`))
+	require.NoError(t, err)
+	require.Zero(t, none.Grace())
 }
 
 func TestKeyValuesInJSON(t *testing.T) {

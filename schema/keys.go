@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -20,11 +21,20 @@ type Config struct {
 	TTLMS       int64  `json:"ttl_ms"`
 	Policy      string `json:"policy"`
 	MaxSessions int    `json:"max_sessions"` // of one uid
+	GraceMS     int64  `json:"grace_ms"`     // by which an offline event is held back; 0 = not at all
 }
 
 // DefaultConfig is what the first authority writes.
 func DefaultConfig() Config {
-	return Config{Slots: Slots, Format: Format, LeaseMS: 30_000, HeartbeatMS: 30_000, TTLMS: 90_000, Policy: "levels", MaxSessions: 32}
+	return Config{Slots: Slots, Format: Format, LeaseMS: 30_000, HeartbeatMS: 30_000, TTLMS: 90_000, Policy: "levels", MaxSessions: 32, GraceMS: 5000}
+}
+
+// ParseConfig reads the value of the bucket's key "config". A setting that an older program did not
+// know of has its default.
+func ParseConfig(data []byte) (Config, error) {
+	c := Config{GraceMS: DefaultConfig().GraceMS}
+	err := json.Unmarshal(data, &c)
+	return c, err
 }
 
 // Lease is how long a process owns what it holds without a renewal.
@@ -35,6 +45,9 @@ func (c Config) Heartbeat() time.Duration { return time.Duration(c.HeartbeatMS) 
 
 // TTL is how long a route stays without a touch.
 func (c Config) TTL() time.Duration { return time.Duration(c.TTLMS) * time.Millisecond }
+
+// Grace is how long an offline event is held back.
+func (c Config) Grace() time.Duration { return time.Duration(c.GraceMS) * time.Millisecond }
 
 // Renew is the time between two renewals of a process's key.
 func (c Config) Renew() time.Duration { return c.Lease() / 10 }
@@ -53,6 +66,9 @@ const (
 	minMS = 1000
 	maxMS = 24 * 60 * 60 * 1000
 )
+
+// maxGraceMS bounds the grace, in milliseconds: offlines wait in memory for so long.
+const maxGraceMS = 10 * 60 * 1000
 
 // ErrConfig is returned when a mesh's settings break a rule, or differ from this program's where
 // they must not.
@@ -73,6 +89,8 @@ func (c Config) Check() error {
 		return fmt.Errorf("%w: ttl_ms is %d: it takes at most %d", ErrConfig, c.TTLMS, 3*maxMS)
 	case c.TTLMS < 3*c.HeartbeatMS:
 		return fmt.Errorf("%w: ttl is %v: it takes at least 3 heartbeats, %v", ErrConfig, c.TTL(), 3*c.Heartbeat())
+	case c.GraceMS < 0 || c.GraceMS > maxGraceMS:
+		return fmt.Errorf("%w: grace_ms is %d: it takes 0 to %d", ErrConfig, c.GraceMS, maxGraceMS)
 	case c.MaxSessions < 1 || c.MaxSessions > maxConflicts:
 		return fmt.Errorf("%w: max_sessions is %d: it takes 1 to %d", ErrConfig, c.MaxSessions, maxConflicts)
 	}

@@ -76,7 +76,14 @@ func (w *Watched) Apply(e schema.Event) bool {
 	case e.Stamp.Compare(w.stamp) <= 0:
 		return false
 	}
-	w.stamp, w.reason = e.Stamp, e.Reason.String()
+	w.stamp = e.Stamp
+	if w.state == schema.Offline && (e.Type == schema.EventOffline || e.Type == schema.EventRemoved) {
+		// A look-up was ahead of an offline that is held back. It comes now, or what went is told as
+		// removed, and the next event says who is back. A look-up tells should that not come.
+		w.Stale = w.Stale || e.Type == schema.EventRemoved
+		return false
+	}
+	w.reason = e.Reason.String()
 	if e.Type == schema.EventOnline || e.Type == schema.EventOffline {
 		clear(w.devices)
 	}

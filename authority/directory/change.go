@@ -19,7 +19,7 @@ type change struct {
 	added   uint32 // the record of the one route that was added
 }
 
-// departure is a route that went, and why.
+// departure is a route that went, or came, and why.
 type departure struct {
 	route  schema.EventRoute
 	reason schema.Reason
@@ -134,7 +134,9 @@ func (c *change) visible() ([]schema.Route, []uint32) {
 }
 
 // close ends the operation and appends its events: what was removed, then what was added. They
-// count the net change, so that a replaced route is never an offline.
+// count the net change, so that a replaced route is never an offline; only an offline says that
+// nothing is left. It may be held back: then nobody knows yet, and the route that went last counts
+// among those left. That is told as removed when the user comes back in time.
 func (c *change) close(events []schema.Event) []schema.Event {
 	d := c.d
 	switch {
@@ -143,29 +145,42 @@ func (c *change) close(events []schema.Event) []schema.Event {
 	case c.before > 0 && c.after == 0:
 		d.online--
 	}
+	there := c.before > 0 // as far as events have told
+	if c.before == 0 && c.after > 0 {
+		var last departure
+		if last, there = d.grace.back(c.uid); there {
+			c.removed = append(c.removed, last)
+		}
+	}
 	if d.rebuilding {
 		return events
 	}
+	left, last := c.after, len(c.removed)-1
+	if left == 0 && last >= 0 && d.settings.Grace > 0 && d.grace.hold(c.uid, c.removed[last], c.now) {
+		c.removed, left = c.removed[:last], 1
+	}
 	for n, gone := range c.removed {
-		kind := schema.EventRemoved
-		if c.after == 0 && n == len(c.removed)-1 {
-			kind = schema.EventOffline
+		if left == 0 && n == last {
+			events = append(events, d.event(c.uid, schema.EventOffline, gone, 0))
+			break
 		}
-		events = append(events, c.event(kind, gone.reason, gone.route))
+		events = append(events, d.event(c.uid, schema.EventRemoved, gone, max(left, 1)))
 	}
 	if c.added != 0 {
 		kind := schema.EventAdded
-		if c.before == 0 {
+		if !there {
 			kind = schema.EventOnline
 		}
-		events = append(events, c.event(kind, schema.ReasonConnect, d.eventRoute(d.slab.at(c.added))))
+		in := departure{d.eventRoute(d.slab.at(c.added)), schema.ReasonConnect}
+		events = append(events, d.event(c.uid, kind, in, left))
 	}
 	return events
 }
 
-func (c *change) event(kind schema.EventType, why schema.Reason, r schema.EventRoute) schema.Event {
-	c.d.stamp++
-	return schema.Event{Type: kind, Slot: c.d.slot, UID: c.uid, Stamp: c.d.Stamp(), Reason: why, Route: &r, Left: c.after}
+// event gives an event its stamp: it is told now.
+func (d *Directory) event(uid schema.UID, kind schema.EventType, of departure, left int) schema.Event {
+	d.stamp++
+	return schema.Event{Type: kind, Slot: d.slot, UID: uid, Stamp: d.Stamp(), Reason: of.reason, Route: &of.route, Left: left}
 }
 
 func (d *Directory) eventRoute(r *record) schema.EventRoute {

@@ -15,6 +15,7 @@ type Settings struct {
 	TTL         time.Duration // how long a route lives without a touch; default 90 s
 	Conflict    time.Duration // after which a conflict ends without proof; default 2 s
 	Login       time.Duration // the longest that a login is pending; default 5 s
+	Grace       time.Duration // how long an offline event is held back; 0 = not at all
 	Random      func() uint64 // of tokens; default math/rand/v2.Uint64
 }
 
@@ -79,6 +80,7 @@ type Directory struct {
 	online    int    // uids with a committed record
 
 	wheel    wheel
+	grace    grace
 	refusals refusals
 	existing []schema.Route // scratch: the visible routes of one uid
 	indices  []uint32       // scratch: their records
@@ -121,7 +123,8 @@ func (d *Directory) Stamp() schema.Stamp { return schema.Stamp{Fence: d.fence, K
 // Routes counts the committed routes of owners that are not gone.
 func (d *Directory) Routes() int { return d.routes }
 
-// Users counts the uids that are online, as far as events have told.
+// Users counts the uids that have a committed record: also one that has lapsed and was not yet freed,
+// and not one whose offline is held back.
 func (d *Directory) Users() int { return d.online }
 
 // Lookup appends the visible routes of a uid, the latest first.

@@ -31,6 +31,9 @@
 //     and tell of it, a bounded number a call; no operation walks over all records.
 //   - A touch never creates, a sync never displaces a pending login, Remove takes only what still
 //     has the seq that was looked up.
+//   - An event gets its stamp when it is told. An offline is told a grace after the last route went,
+//     or not at all: when the user is back in time, what went is told as removed, then what came as
+//     added. Only an offline says that nothing is left.
 //   - Strings are copied: what is decoded shares the memory of its message.
 //
 // # Why the odd rules
@@ -56,6 +59,7 @@
 //	a route is not touched                 gone at its TTL; an event within two seconds of a pass
 //	two clients fight for one device       damped: the wait doubles to 30 s
 //	a gateway's settled mark stands still  its tombstones stay until it moves or the boot is gone
+//	more than 4,096 users go in a grace    their offlines are told at once
 //	this authority is succeeded            all is lost with it; gateways sync to the successor
 //
 // # Memory

@@ -36,7 +36,8 @@ func (d *Directory) unschedule(i uint32) {
 }
 
 // Expire does a bounded part of what is due: it frees what gone owners left, ends what has lapsed,
-// and drops tombstones and floors that are settled. More says that it should be called again soon;
+// tells of those who have not come back in their grace, and drops tombstones and floors that are
+// settled. More says that it should be called again soon;
 // otherwise once a second will do.
 func (d *Directory) Expire(now time.Time) (events []schema.Event, more bool) {
 	t := d.tick(now)
@@ -44,6 +45,7 @@ func (d *Directory) Expire(now time.Time) (events []schema.Event, more bool) {
 	events = d.freeLost(t, &work, nil)
 	d.forget(t)
 	events = d.turn(t, &work, events)
+	events = d.overdue(t, &work, events)
 	d.sweepAll(&work)
 	d.damper.expire(t)
 	return events, work <= 0

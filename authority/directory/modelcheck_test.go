@@ -26,21 +26,28 @@ func (r *run) check() {
 	}
 	r.checkRecords()
 	if !r.rebuild {
-		require.Equal(r.T, r.committed(), r.told, "what events have told")
+		require.Equal(r.T, r.tellable(), r.told, "what events have told")
 	}
 }
 
-// committed is what the records say that events have told: routes that have lapsed and were not
-// yet freed among them.
-func (r *run) committed() map[schema.UID]map[schema.SessionID]bool {
+// tellable is what events must have told: routes that have lapsed and were not yet freed among
+// them, and the last one of each user whose offline is held back.
+func (r *run) tellable() map[schema.UID]map[schema.SessionID]bool {
 	all := map[schema.UID]map[schema.SessionID]bool{}
+	put := func(uid schema.UID, s schema.SessionID) {
+		if all[uid] == nil {
+			all[uid] = map[schema.SessionID]bool{}
+		}
+		all[uid][s] = true
+	}
 	for i := uint32(1); i <= r.d.slab.size; i++ {
 		if x := r.d.slab.at(i); x.state == committed {
-			if all[x.uid()] == nil {
-				all[x.uid()] = map[schema.SessionID]bool{}
-			}
-			all[x.uid()][x.session.Outside(r.d.owners[x.owner].process.Boot)] = true
+			put(x.uid(), x.session.Outside(r.d.owners[x.owner].process.Boot))
 		}
+	}
+	for uid, a := range r.d.grace.held {
+		require.NotContains(r.T, all, uid, "held back, and there")
+		put(uid, a.last.route.Session)
 	}
 	return all
 }
@@ -54,6 +61,7 @@ func (r *run) watch(events []schema.Event) {
 	for n, e := range events {
 		require.Equal(r.T, schema.Stamp{Fence: 7, K: r.stamp.K + 1}, e.Stamp)
 		r.stamp = e.Stamp
+		require.Equal(r.T, e.Type == schema.EventOffline, e.Left == 0, "only an offline says that nothing is left")
 		have := r.told[e.UID]
 		replaced := slices.ContainsFunc(events[n:], func(x schema.Event) bool {
 			return x.UID == e.UID && x.Type == schema.EventAdded
@@ -74,7 +82,6 @@ func (r *run) watch(events []schema.Event) {
 			delete(have, e.Route.Session)
 			if e.Type == schema.EventOffline {
 				require.Empty(r.T, have)
-				require.Zero(r.T, e.Left)
 			}
 		}
 		if len(have) == 0 {
@@ -186,5 +193,7 @@ func (r *run) finish() {
 	require.Empty(r.T, d.lost)
 	require.Empty(r.T, d.buried)
 	require.Empty(r.T, d.damper.fights)
+	require.Empty(r.T, d.grace.held)
+	require.Empty(r.T, d.grace.line)
 	require.Empty(r.T, r.told)
 }

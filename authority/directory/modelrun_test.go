@@ -77,6 +77,7 @@ func newRun(t *rapid.T) *run {
 	p, err := ParsePolicy(rapid.SampledFrom(names).Draw(t, "policy"))
 	require.NoError(t, err)
 	rules := Settings{Policy: p, MaxSessions: rapid.IntRange(1, 4).Draw(t, "max")}
+	rules.Grace = rapid.SampledFrom([]time.Duration{0, 3 * time.Second}).Draw(t, "grace")
 	drawn := uint64(0)
 	rules.Random = func() uint64 { drawn++; return drawn }
 	r := &run{
@@ -353,7 +354,7 @@ func (r *run) rebuilding() {
 	r.m.rebuild = r.rebuild
 	r.d.Rebuilding(r.rebuild)
 	if !r.rebuild { // watchers look up again; what has lapsed will be told yet
-		r.told = r.committed()
+		r.told = r.tellable()
 		r.stamp = r.d.Stamp()
 	}
 }

@@ -70,7 +70,7 @@ func (s *script) say(format string, args ...any) { fmt.Fprintf(&s.out, "  "+form
 func (s *script) run(op string, a args) {
 	d := s.d
 	switch op {
-	case "settings": // policy=single max=2 ttl=90s
+	case "settings": // policy=single max=2 ttl=90s grace=5s
 		s.settings(a)
 	case "wait": // 2s
 		s.now = s.now.Add(a.duration(a.word(0)))
@@ -166,6 +166,9 @@ func (s *script) settings(a args) {
 	}
 	if ttl := a.key("ttl"); ttl != "" {
 		s.rules.TTL = a.duration(ttl)
+	}
+	if grace := a.key("grace"); grace != "" {
+		s.rules.Grace = a.duration(grace)
 	}
 	s.d.Configure(s.rules)
 }

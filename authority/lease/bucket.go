@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -163,8 +162,9 @@ func (b *Bucket) readConfig(ctx context.Context) (schema.Config, error) {
 	return decodeConfig(e)
 }
 
-func decodeConfig(e entry) (c schema.Config, err error) {
-	if err := json.Unmarshal(e.data, &c); err != nil {
+func decodeConfig(e entry) (schema.Config, error) {
+	c, err := schema.ParseConfig(e.data)
+	if err != nil {
 		return c, fmt.Errorf("%w: key %s at revision %d: %w", schema.ErrConfig, e.key, e.rev, err)
 	}
 	return c, nil

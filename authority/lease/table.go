@@ -95,7 +95,7 @@ func (t *table) put(e entry, now time.Time, force bool) []Change {
 	return nil
 }
 
-// putConfig takes what running processes follow: policy and limits. Slots and format never change,
+// putConfig takes what running processes follow: policy, limits and what becomes of events. Slots and format never change,
 // and a process keeps the times with which it started.
 func (t *table) putConfig(e entry, force bool) []Change {
 	c, err := decodeConfig(e)
@@ -107,7 +107,7 @@ func (t *table) putConfig(e entry, force bool) []Change {
 		t.configured = e.at
 	}
 	next := t.config
-	next.Policy, next.MaxSessions = c.Policy, c.MaxSessions
+	next.Policy, next.MaxSessions, next.GraceMS = c.Policy, c.MaxSessions, c.GraceMS
 	if next == t.config {
 		return nil
 	}

@@ -14,16 +14,18 @@ import (
 )
 
 // SetupCmd shows or changes what all processes of the mesh share. It makes the bucket where there
-// is none. Policy and limits reach running processes at once; the times are read at their start.
+// is none. Policy, limits and grace reach running processes at once; the other times are read at
+// their start.
 type SetupCmd struct {
 	Output
-	Policy      string        `name:"policy" placeholder:"NAME" help:"Conflict policy: levels, single, one_per_flag or multi, each also with _reject_new."`
-	MaxSessions int           `name:"max-sessions" placeholder:"N" help:"Sessions a user may have."`
-	Lease       time.Duration `name:"lease" placeholder:"DURATION" help:"How long a silent process keeps what it holds."`
-	Heartbeat   time.Duration `name:"heartbeat" placeholder:"DURATION" help:"Silence of a client before it is pinged."`
-	TTL         time.Duration `name:"ttl" placeholder:"DURATION" help:"How long a route stays without a sign of life; at least 3 heartbeats."`
-	Replicas    int           `name:"replicas" default:"1" enum:"1,3" placeholder:"1|3" help:"Copies of a bucket that does not exist yet."`
-	Timeout     time.Duration `name:"timeout" default:"10s" help:"How long to wait for JetStream."`
+	Policy      string         `name:"policy" placeholder:"NAME" help:"Conflict policy: levels, single, one_per_flag or multi, each also with _reject_new."`
+	MaxSessions int            `name:"max-sessions" placeholder:"N" help:"Sessions a user may have."`
+	Lease       time.Duration  `name:"lease" placeholder:"DURATION" help:"How long a silent process keeps what it holds."`
+	Heartbeat   time.Duration  `name:"heartbeat" placeholder:"DURATION" help:"Silence of a client before it is pinged."`
+	TTL         time.Duration  `name:"ttl" placeholder:"DURATION" help:"How long a route stays without a sign of life; at least 3 heartbeats."`
+	Grace       *time.Duration `name:"grace" placeholder:"DURATION" help:"How long the event that a user is offline waits for him to return; 0 = not at all."`
+	Replicas    int            `name:"replicas" default:"1" enum:"1,3" placeholder:"1|3" help:"Copies of a bucket that does not exist yet."`
+	Timeout     time.Duration  `name:"timeout" default:"10s" help:"How long to wait for JetStream."`
 }
 
 // Run makes the change and prints the settings.
@@ -81,6 +83,9 @@ func (c *SetupCmd) change(to *schema.Config) error {
 	set(&to.LeaseMS, c.Lease)
 	set(&to.HeartbeatMS, c.Heartbeat)
 	set(&to.TTLMS, c.TTL)
+	if c.Grace != nil {
+		to.GraceMS = c.Grace.Milliseconds()
+	}
 	if err := to.Check(); err != nil {
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}
@@ -100,6 +105,7 @@ func (c *SetupCmd) print(s *session, before, after schema.Config) error {
 	t.row("lease", after.Lease())
 	t.row("heartbeat", after.Heartbeat())
 	t.row("ttl", after.TTL())
+	t.row("grace", after.Grace())
 	t.row("slots", after.Slots)
 	t.row("format", after.Format)
 	return t.flush()

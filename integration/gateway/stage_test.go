@@ -58,9 +58,12 @@ func newMesh(t *testing.T, s *bubble.Server, authorities ...schema.NodeID) *mesh
 	return m
 }
 
+// join opens the bucket. An offline is told at once here: a grace would hide one that is invented.
 func join(t *testing.T, nc *nats.Conn) (*lease.Bucket, *lease.View) {
 	t.Helper()
-	b, err := lease.Open(t.Context(), nc, lease.Options{Create: true})
+	settings := schema.DefaultConfig()
+	settings.GraceMS = 0
+	b, err := lease.Open(t.Context(), nc, lease.Options{Create: true, Defaults: settings})
 	require.NoError(t, err)
 	view := lease.NewView(b, nil)
 	bubble.Go(t, view.Run)

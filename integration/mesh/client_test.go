@@ -17,7 +17,7 @@ import (
 const heartbeat = 30 * time.Second
 
 func TestClientIsKilled(t *testing.T) {
-	mesh.Run(t, mesh.Options{}, func(t *testing.T, m *mesh.Mesh) {
+	mesh.Run(t, mesh.Options{Config: mesh.Prompt}, func(t *testing.T, m *mesh.Mesh) {
 		told := m.Follow()
 		d := m.Gateways[0].Login("alice", "phone")
 		m.Pass(5 * time.Second)
@@ -33,7 +33,7 @@ func TestClientIsKilled(t *testing.T) {
 // TestNetworkIsSilent cuts a client's network: it is seen for two heartbeats after its last word,
 // not longer, and comes back as one session when the network does.
 func TestNetworkIsSilent(t *testing.T) {
-	mesh.Run(t, mesh.Options{}, func(t *testing.T, m *mesh.Mesh) {
+	mesh.Run(t, mesh.Options{Config: mesh.Prompt}, func(t *testing.T, m *mesh.Mesh) {
 		told := m.Follow()
 		d := m.Gateways[0].Login("alice", "phone")
 		at := time.Now()
@@ -75,7 +75,7 @@ func TestNetworkIsSilentForAWhile(t *testing.T) {
 // user comes back before the gateway notices, and takes the dead session's place at once; another
 // one does not, and is gone after two heartbeats.
 func TestHalfOpenSocket(t *testing.T) {
-	mesh.Run(t, mesh.Options{}, func(t *testing.T, m *mesh.Mesh) {
+	mesh.Run(t, mesh.Options{Config: mesh.Prompt}, func(t *testing.T, m *mesh.Mesh) {
 		told := m.Follow()
 		m.Gateways[0].Login("alice", "phone").Vanish()
 		m.Gateways[0].Login("bob", "phone").Vanish()
@@ -98,7 +98,7 @@ var payload = fmt.Appendf(nil, "%q", fmt.Sprintf("%01022d", 0))
 // TestSlowReader has one client stop reading. Its queue fills, and what does not fit is told to who
 // sends; after 10 s in which nothing could be written it is closed. Nobody else waits a moment.
 func TestSlowReader(t *testing.T) {
-	mesh.Run(t, mesh.Options{}, func(t *testing.T, m *mesh.Mesh) {
+	mesh.Run(t, mesh.Options{Config: mesh.Prompt}, func(t *testing.T, m *mesh.Mesh) {
 		told := m.Follow()
 		slow := m.Gateways[0].Enter("slow")
 		brisk := m.Gateways[0].Login("brisk", "phone")
@@ -122,7 +122,7 @@ func TestSlowReader(t *testing.T) {
 // TestSlowReaderIsTold has one client stop reading, but ask: what it is owed does not fit into its
 // queue. It is closed at once, and when it reads on it hears why.
 func TestSlowReaderIsTold(t *testing.T) {
-	mesh.Run(t, mesh.Options{}, func(t *testing.T, m *mesh.Mesh) {
+	mesh.Run(t, mesh.Options{Config: mesh.Prompt}, func(t *testing.T, m *mesh.Mesh) {
 		told := m.Follow()
 		slow := m.Gateways[0].Enter("slow")
 		brisk := m.Gateways[0].Login("brisk", "phone")

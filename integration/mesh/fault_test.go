@@ -92,7 +92,7 @@ var faults = []fault{
 func TestFaults(t *testing.T) {
 	for _, o := range operations {
 		t.Run(o.name, func(t *testing.T) {
-			mesh.Run(t, mesh.Options{}, func(t *testing.T, m *mesh.Mesh) {
+			mesh.Run(t, mesh.Options{Config: mesh.Prompt}, func(t *testing.T, m *mesh.Mesh) {
 				told := m.Follow()
 				var gone []*life
 				for n, f := range slices.Repeat(faults, 4) {

@@ -30,7 +30,7 @@ func TestGatewayDies(t *testing.T) {
 		{"vanished", (*mesh.Gateway).Vanish, 2 * time.Second, inTime},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			mesh.Run(t, mesh.Options{}, func(t *testing.T, m *mesh.Mesh) {
+			mesh.Run(t, mesh.Options{Config: mesh.Prompt}, func(t *testing.T, m *mesh.Mesh) {
 				one, two := m.Gateways[0], m.Gateways[1]
 				var devices []*mesh.Device
 				var users []schema.UID
@@ -90,7 +90,7 @@ func codes(d *mesh.Device) (codes []schema.CloseCode) {
 // TestGhostsOfADeadGateway shows users of a dead gateway who do not come back for no longer than
 // its lease.
 func TestGhostsOfADeadGateway(t *testing.T) {
-	mesh.Run(t, mesh.Options{}, func(t *testing.T, m *mesh.Mesh) {
+	mesh.Run(t, mesh.Options{Config: mesh.Prompt}, func(t *testing.T, m *mesh.Mesh) {
 		one := m.Gateways[0]
 		one.Login("alice", "phone").MoveTo(one)
 		told := m.Follow()

@@ -70,7 +70,7 @@ func (e ear) hears(t *testing.T, m *mesh.Mesh, body []byte) schema.Code {
 // TestGarbageOnNATS sends garbage to every subject on which the mesh listens. Each request is told
 // that it is bad, and nobody else notices.
 func TestGarbageOnNATS(t *testing.T) {
-	mesh.Run(t, mesh.Options{}, func(t *testing.T, m *mesh.Mesh) {
+	mesh.Run(t, mesh.Options{Config: mesh.Prompt}, func(t *testing.T, m *mesh.Mesh) {
 		alice := m.Gateways[0].Login("alice", "phone")
 		w := newWitness(t, m)
 		require.NoError(t, w.devices[0].Watch(t.Context(), "alice"))

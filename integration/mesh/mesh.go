@@ -40,6 +40,10 @@ type Options struct {
 	Bare bool
 }
 
+// Prompt is a Config by which an offline event is published at once: for tests of when a session ends,
+// and of that no offline is invented which a grace would hide.
+func Prompt(c *schema.Config) { c.GraceMS = 0 }
+
 // Mesh is a running mesh. Its Delivery is the backend's.
 type Mesh struct {
 	*delivery.Delivery

@@ -25,7 +25,7 @@ func TestTouchesAreNotAnswered(t *testing.T) {
 		"answers lost": func(l *bubble.Link) *bubble.Rule { return l.LoseAnswer("slot.*.*.touch", -1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			mesh.Run(t, mesh.Options{}, func(t *testing.T, m *mesh.Mesh) {
+			mesh.Run(t, mesh.Options{Config: mesh.Prompt}, func(t *testing.T, m *mesh.Mesh) {
 				one, two := m.Gateways[0], m.Gateways[1]
 				told := m.Follow()
 				d := one.Login("alice", "phone")

@@ -24,7 +24,7 @@ const patience = 20 * time.Second
 
 // quick are settings at a tenth of the defaults: a bucket is young for 3 s, and its slots are ready
 // half a second after they were claimed.
-var quick = []string{"--lease", "3s", "--heartbeat", "3s", "--ttl", "9s"}
+var quick = []string{"--lease", "3s", "--heartbeat", "3s", "--ttl", "9s", "--grace", "0"}
 
 // steady has leases that outlast what a busy machine does to a process, and what a test does in
 // between; the rest is as by default.
