@@ -39,7 +39,7 @@ type Identity struct {
 	TokenID  string
 	Expires  time.Time    // zero: never
 	Watch    []schema.UID // whose presence it may watch, beside its own
-	WatchAny bool         // it may watch everybody
+	WatchAny bool         // it may watch everybody, where no policy is asked
 }
 
 // Authenticator tells who a client is. It returns ErrBadToken or ErrTokenExpired where the client
@@ -87,9 +87,18 @@ func (id *Identity) wrong() error {
 	return err
 }
 
-// mayWatch reports whether the presence of u is this client's to see.
-func (id *Identity) mayWatch(u schema.UID) bool {
-	return id.WatchAny || u == id.UID || slices.Contains(id.Watch, u)
+// unlisted gives those of uids, each named once, whom neither the client's own uid nor its token lets
+// it watch.
+func (id *Identity) unlisted(uids []schema.UID) []schema.UID {
+	others := make(map[schema.UID]struct{}, len(uids))
+	for _, u := range uids {
+		others[u] = struct{}{}
+	}
+	delete(others, id.UID)
+	for _, u := range id.Watch { // there may be 10,000 of them
+		delete(others, u)
+	}
+	return slices.DeleteFunc(slices.Clone(uids), func(u schema.UID) bool { _, ok := others[u]; return !ok })
 }
 
 // openToOthers reports whether more than this machine may reach an address.

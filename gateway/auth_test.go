@@ -74,9 +74,7 @@ func TestJWTClaims(t *testing.T) {
 	}))
 	require.NoError(t, err)
 	require.Equal(t, Identity{UID: "alice", Flag: "app", Gen: 7, TokenID: "t1", Expires: exp, Watch: []schema.UID{"bob"}}, id, "what the token says wins")
-	require.True(t, id.mayWatch("alice"))
-	require.True(t, id.mayWatch("bob"))
-	require.False(t, id.mayWatch("carol"))
+	require.Equal(t, []schema.UID{"carol"}, id.unlisted([]schema.UID{"alice", "carol", "bob"}))
 }
 
 func TestJWTRefuses(t *testing.T) {

@@ -44,10 +44,14 @@ type Config struct {
 	// Local says that a Delivery runs in this process, which gets the gateway by WithLocal: the
 	// sessions are kept by device too, about 100 bytes each.
 	Local bool
-	// WatchOff answers watch with watch_off.
+	// WatchOff answers watch with watch_off. Look-ups by backends go on.
 	WatchOff bool
-	Limits   Limits
-	Drain    Drain
+	// WatchPolicy asks a backend at auth.watch whom a client may watch beside itself and those whom
+	// its token lists. No backend, and no answer within Limits.SendTimeout, is a refusal that the
+	// client may try again.
+	WatchPolicy bool
+	Limits      Limits
+	Drain       Drain
 	// Metrics takes the gateway's metrics. Default: kept to itself.
 	Metrics prometheus.Registerer
 	// Log gets what an operator should see; discarded by default.
@@ -75,7 +79,7 @@ type Limits struct {
 	Burst             int           // of them at once. Default 1,000
 	SendsInFlight     int           // sends of one client without an answer yet. Default 16
 	SendTimeout       time.Duration // for the backend's answer. Default 5 s
-	Watches           int           // uids that one client may watch. Default 100
+	Watches           int           // uids that one client may watch. Default 1,000
 	Leaves            int           // ended sessions not yet reported; above it hellos are refused. Default 65,536
 }
 
@@ -100,7 +104,7 @@ func (l Limits) withDefaults() Limits {
 	l.Burst = cmp.Or(l.Burst, 1000)
 	l.SendsInFlight = cmp.Or(l.SendsInFlight, 16)
 	l.SendTimeout = cmp.Or(l.SendTimeout, 5*time.Second)
-	l.Watches = cmp.Or(l.Watches, 100)
+	l.Watches = cmp.Or(l.Watches, 1000)
 	l.Leaves = cmp.Or(l.Leaves, 65_536)
 	return l
 }

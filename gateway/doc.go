@@ -21,7 +21,7 @@
 //	 |                              +-- a send, a watch  while without an answer; bounded
 //	 |                              +-- a ping           while without its pong
 //	 +- sweep (touch.go)              one slot after the other; also without a life
-//	 +- hub.run, hub.lookouts         events and look-ups for watches
+//	 +- hub.run, lookouts, tellers    events, look-ups and presence frames for watches
 //	 +- client.Client.Run
 //	 +- holder.Run -- live (life.go)  one boot after the other; under each:
 //	      +- intake: push, kick, sessions      one serving loop each (lease.Loop)
@@ -56,17 +56,24 @@
 //     its slot has another owner. Requests carry the number below the lowest open one.
 //   - A session's last word goes to the target that was last told of it, and nowhere else.
 //   - A session that has been dirty for a TTL is closed, so none lives on that nobody can reach.
+//   - A user is subscribed to and looked up once, however many watch it. A presence frame says what is
+//     known when it is queued, one waits at most, and what changes within 200 ms goes into one: what
+//     waits for a client that reads slowly is bounded by the users it watches.
+//   - Watches and unwatches of a session are done one after the other; nobody is told of a user before
+//     it is allowed and found out about.
 //   - Locks are taken in this order: hub, slot, session, then ledger or ack wait. None is held across network, a
 //     channel send or a callback.
 //
 // # Queues
 //
-//	outbox of a session     512 frames, 1 MiB   full: a push is queue_full; a frame that the client is
-//	                                            owed (answer, presence) closes it with 3004
+//	outbox of a session     512 frames, 1 MiB   full: a push is queue_full; an answer that the client is
+//	                                            owed closes it with 3004; a presence frame waits
+//	users to tell a session 1,000               those it watches, each once; beyond: watch_limit
 //	acks of a session       1,024 open          full: a push that wants one is queue_full
 //	pushes that wait for    4,096               full: answered without acks to follow: written is all
 //	acks                                        that their senders learn
-//	sends of a session      16                  full: in_flight
+//	sends, watches of a     16                  full: in_flight
+//	session, unanswered
 //	tokens that a backend   256                 full: the login waits, 3 s with the answer, then 1013
 //	is asked about
 //	intakes                 1,024 messages      full: nats.go drops the newest
@@ -90,6 +97,9 @@
 //	a socket write takes 10 s             3004
 //	lease lost                            a new life
 //	node name taken by another process    3006, Run ends with lease.ErrTakenOver
+//	a watched user cannot be looked up    it is unknown after 2 s; tried again every 2 s
+//	events are lost, the link was down    everything watched is looked up again; what differs is told
+//	nobody answers at auth.watch          unavailable or timeout, retryable; nothing is watched
 //	a serving loop is wedged              it takes no probe, the lease is not renewed and ends
 //	Run's context ends                    drain: see drain.go
 //

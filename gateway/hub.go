@@ -10,8 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/rollcall-mesh/rollcall/authority/client"
 	"github.com/rollcall-mesh/rollcall/schema"
+	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
 // Times and sizes of watching.
@@ -20,144 +20,53 @@ const (
 	lookAgain     = 2 * time.Second // between look-ups of what is not known
 	lookAtAll     = 5 * time.Minute // core NATS loses in silence
 	lookAtMost    = 1000            // uids a look-up
-	subscribeWait = 2 * time.Second
+	findOutWithin = 2 * time.Second // then a new watcher is told that a user is unknown
 )
 
 // hub watches users for the clients of this gateway. Each user is watched once, however many want
 // to know:
 //
-//	client -- watch --> subscribe, flush, look up --> watched user --> presence to who watches
-//	                       event.<slot>.<token> ----> above its stamp     ^
-//	                       event.<slot>, reconnect, loss, 5 min --> look up again
+//	client -- watch --> subscribe, flush, look up --> topic --> due --> at most every 200 ms:
+//	             event.<slot>.<token> above its stamp --^        ^      one presence frame a watcher
+//	             event.<slot>, reconnect, loss, 5 min --> look up again    (tell.go)
 //
-// A presence frame is queued in the step that changes what is known, so a client never sees an
-// older state after a newer one.
+// A presence frame is made of what is known when it is queued, so a client never sees an older
+// state after a newer one.
 type hub struct {
 	// static
 	g      *Gateway
 	events chan *nats.Msg
 	again  chan struct{} // one place: what is stale shall be looked up now
+	due    chan struct{} // one place: somebody has to be told
 
-	mu      sync.Mutex
-	users   map[schema.UID]*topic
-	slots   map[schema.Slot]*slotTopic
-	clients map[*session]map[schema.UID]struct{}
+	mu       sync.Mutex
+	users    [schema.Slots]map[schema.UID]*topic
+	clients  map[*session]*watcher
+	waiting  []*watcher // who has to be told, each once
+	watching int        // pairs of watcher and user
 }
 
 func newHub(g *Gateway) *hub {
 	return &hub{
-		g: g, events: make(chan *nats.Msg, eventsWaiting), again: make(chan struct{}, 1),
-		users: make(map[schema.UID]*topic), slots: make(map[schema.Slot]*slotTopic),
-		clients: make(map[*session]map[schema.UID]struct{}),
+		g: g, events: make(chan *nats.Msg, eventsWaiting), again: make(chan struct{}, 1), due: make(chan struct{}, 1),
+		clients: make(map[*session]*watcher),
 	}
 }
 
-// reserve makes a session one of the watchers of uids; false, and nothing is done, where it would
-// watch too many.
-func (h *hub) reserve(s *session, uids []schema.UID, most int) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	mine := h.clients[s]
-	fresh := make(map[schema.UID]struct{})
-	for _, u := range uids {
-		if _, ok := mine[u]; !ok {
-			fresh[u] = struct{}{}
-		}
-	}
-	if len(mine)+len(fresh) > most {
-		return false
-	}
-	if mine == nil {
-		mine = make(map[schema.UID]struct{})
-		h.clients[s] = mine
-	}
-	for u := range fresh {
-		mine[u] = struct{}{}
-		h.topicLocked(u).watchers[s] = struct{}{}
-	}
-	return true
-}
-
-func (h *hub) topicLocked(u schema.UID) *topic {
-	t := h.users[u]
-	if t == nil {
-		t = &topic{Watched: client.NewWatched(u), watchers: make(map[*session]struct{})}
-		h.users[u] = t
-	}
-	return t
-}
-
-// begin finds out about uids and tells the session, all in one frame.
-func (h *hub) begin(s *session, uids []schema.UID) {
-	if err := h.subscribe(s.ctx, uids); err != nil {
-		h.g.log.Warn("watching is not possible now, trying again", "error", err)
-	}
-	h.look(s.ctx, uids)
-	h.mu.Lock()
-	f := schema.ServerFrame{Type: schema.TypePresence}
-	for _, u := range uids {
-		if t := h.users[u]; t != nil {
-			if _, mine := t.watchers[s]; mine {
-				f.Users = append(f.Users, t.Shown())
-			}
-		}
-	}
-	result := queued
-	if len(f.Users) > 0 {
-		result = s.queue(encode(s.enc, f))
-	}
-	h.mu.Unlock()
-	h.told(s, result)
-}
-
-// told finishes what queue began, outside of any lock.
-func (h *hub) told(s *session, result queueing) {
-	switch result {
-	case queued:
-		s.poke()
-	case queueFull:
-		h.g.end(s, ending{code: schema.CloseSlow})
-	}
-}
-
-// look looks users up and tells who watches them what has changed.
-func (h *hub) look(ctx context.Context, uids []schema.UID) {
-	for some := range slices.Chunk(uids, lookAtMost) {
-		for _, f := range h.g.mesh.Lookup(ctx, some) {
-			h.update(f.UID, func(t *topic) bool { return t.Learn(f) })
-		}
-	}
-}
-
-// update changes what is known of a user, and tells the watchers where it shows.
-func (h *hub) update(u schema.UID, change func(*topic) bool) {
-	type telling struct {
-		s      *session
-		result queueing
-	}
-	var told []telling
-	h.mu.Lock()
-	if t := h.users[u]; t != nil && change(t) {
-		f := schema.ServerFrame{Type: schema.TypePresence, Users: []schema.WatchedUser{t.Shown()}}
-		var frames [2][]byte
-		for s := range t.watchers {
-			if frames[s.enc] == nil {
-				frames[s.enc] = encode(s.enc, f)
-			}
-			told = append(told, telling{s, s.queue(frames[s.enc])})
-		}
-	}
-	h.mu.Unlock()
-	for _, one := range told {
-		h.told(one.s, one.result)
-	}
-}
-
-// run takes events and looks up again what needs it, until ctx ends.
+// run takes events, tells of them, and looks up again what needs it, until ctx ends.
 func (h *hub) run(ctx context.Context) error {
-	var looking sync.WaitGroup
-	defer looking.Wait()
-	looking.Go(func() { h.lookouts(ctx) })
+	if h.g.config.WatchOff {
+		return nil
+	}
+	slots, err := h.g.push.ChanSubscribe(h.g.config.Prefix.SlotEvents(), h.events)
+	if err != nil {
+		return fmt.Errorf("subscribe to the events of slots: %w", err)
+	}
+	defer unsubscribe(slots)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { h.lookouts(ctx, slots) })
+	beside.Go(func() { h.tellers(ctx) })
 	for {
 		select {
 		case m := <-h.events:
@@ -177,56 +86,90 @@ func (h *hub) event(m *nats.Msg) {
 		return
 	}
 	if e.Type == schema.EventRebuilt {
-		h.stale(func(t *topic) bool { return t.Slot == e.Slot })
+		if e.Slot < schema.Slots {
+			h.stale(e.Slot)
+		}
 		return
 	}
 	h.update(e.UID, func(t *topic) bool { return t.Apply(e) })
 }
 
-// stale has the users chosen looked up again.
-func (h *hub) stale(which func(*topic) bool) {
+// update changes what is known of a user, and has the watchers told where it shows.
+func (h *hub) update(u schema.UID, change func(*topic) bool) {
 	h.mu.Lock()
-	any := false
-	for _, t := range h.users {
-		if which(t) {
-			t.Stale, any = true, true
+	t := h.findLocked(u)
+	any := t != nil && change(t)
+	if any {
+		t.encoded = [2]schema.EncodedUser{}
+		for w := range t.watchers {
+			h.dueLocked(w, t)
 		}
 	}
 	h.mu.Unlock()
 	if any {
-		select {
-		case h.again <- struct{}{}:
-		default:
+		signal(h.due)
+	}
+}
+
+func (h *hub) findLocked(u schema.UID) *topic { return h.users[subjects.SlotOf(u)][u] }
+
+// look looks users up and has those told who watch them, of what has changed.
+func (h *hub) look(ctx context.Context, uids []schema.UID) {
+	for some := range slices.Chunk(uids, lookAtMost) {
+		for _, f := range h.g.mesh.Lookup(ctx, some) {
+			h.update(f.UID, func(t *topic) bool { return t.Learn(f) })
 		}
 	}
 }
 
+// stale has the users of a slot looked up again.
+func (h *hub) stale(n schema.Slot) {
+	h.mu.Lock()
+	any := h.staleLocked(n)
+	h.mu.Unlock()
+	if any {
+		signal(h.again)
+	}
+}
+
+// doubtAll has all users looked up again.
+func (h *hub) doubtAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for n := range h.users {
+		h.staleLocked(schema.Slot(n))
+	}
+}
+
+func (h *hub) staleLocked(n schema.Slot) (any bool) {
+	for _, t := range h.users[n] {
+		t.Stale, any = true, true
+	}
+	return any
+}
+
 // lookouts looks up what is stale: at once when told, else every few seconds; and everything after
 // a reconnect, after a loss, and every five minutes.
-func (h *hub) lookouts(ctx context.Context) {
+func (h *hub) lookouts(ctx context.Context, slots *nats.Subscription) {
 	reconnected := h.g.push.StatusChanged(nats.CONNECTED)
 	defer h.g.push.RemoveStatusListener(reconnected)
-	tick := time.NewTicker(lookAgain)
+	tick, all := time.NewTicker(lookAgain), time.NewTicker(lookAtAll)
 	defer tick.Stop()
-	all := time.NewTicker(lookAtAll)
 	defer all.Stop()
-	everybody := func(*topic) bool { return true }
-	lost := 0
+	var ofSlots losses
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-reconnected:
-			h.stale(everybody)
+			h.doubtAll()
 		case <-all.C:
-			h.stale(everybody)
+			h.doubtAll()
 		case <-tick.C:
-			n := h.lost()
-			if n > lost {
+			if h.lost() || ofSlots.more(slots) {
 				h.g.metrics.drop(dropWatchReport)
-				h.stale(everybody)
+				h.doubtAll()
 			}
-			lost = n
 		case <-h.again:
 		}
 		h.lookStale(ctx)
@@ -235,34 +178,69 @@ func (h *hub) lookouts(ctx context.Context) {
 
 // lookStale looks up what is stale now; what stays so is tried again at the next tick.
 func (h *hub) lookStale(ctx context.Context) {
-	var uids []schema.UID
+	var topics []*topic
 	h.mu.Lock()
-	for u, t := range h.users {
-		if t.Stale {
-			uids = append(uids, u)
-		}
-	}
-	h.mu.Unlock()
-	if len(uids) == 0 {
-		return
-	}
-	if err := h.subscribe(ctx, uids); err != nil {
-		h.g.log.Debug("watching is not possible now, trying again", "error", fmt.Sprint(err))
-	}
-	h.look(ctx, uids)
-}
-
-// lost counts the events that were lost on the way from the client library.
-func (h *hub) lost() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	n := 0
-	for _, t := range h.users {
-		if t.sub != nil {
-			if dropped, err := t.sub.Dropped(); err == nil {
-				n += dropped
+	for n := range h.users {
+		for _, t := range h.users[n] {
+			if t.Stale {
+				topics = append(topics, t)
 			}
 		}
 	}
-	return n
+	h.mu.Unlock()
+	if len(topics) == 0 {
+		return
+	}
+	if err := h.subscribe(ctx, topics); err != nil {
+		h.g.log.Debug("watching is not possible now, trying again", "error", err)
+	}
+	h.look(ctx, uidsOf(topics))
+}
+
+// lost reports whether events were lost, since it was last asked, on the way from the client library.
+func (h *hub) lost() (any bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for n := range h.users {
+		for _, t := range h.users[n] {
+			if t.lost.more(t.sub) {
+				any = true
+			}
+		}
+	}
+	return any
+}
+
+// losses is how many messages a subscription has lost so far.
+type losses int
+
+// more reports whether it has lost more since.
+func (l *losses) more(sub *nats.Subscription) bool {
+	if sub == nil {
+		return false
+	}
+	n, err := sub.Dropped()
+	if err != nil || losses(n) <= *l {
+		return false
+	}
+	*l = losses(n)
+	return true
+}
+
+// counts gives how many users are watched, by how many sessions, and in how many pairs.
+func (h *hub) counts() (users, sessions, pairs int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for n := range h.users {
+		users += len(h.users[n])
+	}
+	return users, len(h.clients), h.watching
+}
+
+// signal fills a channel's one place.
+func signal(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
 }

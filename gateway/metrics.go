@@ -39,6 +39,9 @@ type metrics struct {
 	touches *prometheus.CounterVec
 	drops   *prometheus.CounterVec
 	syncs   *prometheus.CounterVec
+	frames  prometheus.Counter // of presence
+	users   prometheus.Counter // in them
+	asked   *prometheus.CounterVec
 	all     []prometheus.Collector
 }
 
@@ -66,6 +69,16 @@ func newMetrics(g *Gateway) *metrics {
 		Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5},
 	})
 	m.all = append(m.all, m.latency)
+	presence := func(name, help string) prometheus.Counter { return counter(name, help).WithLabelValues() }
+	m.frames = presence("presence_frames_total", "Presence frames given to clients that watch.")
+	m.users = presence("presence_users_total", "Users named in them.")
+	m.asked = counter("watch_policy_total", "Questions whom a client may watch.", "outcome")
+	for what, of := range map[string]func(users, sessions, pairs int) int{
+		"users": func(n, _, _ int) int { return n }, "sessions": func(_, n, _ int) int { return n }, "pairs": func(_, _, n int) int { return n },
+	} {
+		gauge("watched", "Users that are watched, sessions that watch, and pairs of them.", prometheus.Labels{"count": what},
+			func() float64 { return float64(of(g.watches.counts())) })
+	}
 	for r := range m.results {
 		m.results[r] = m.pushes.WithLabelValues(schema.PushResult(r).String())
 	}
@@ -117,6 +130,12 @@ func (m *metrics) closed(code schema.CloseCode) {
 }
 
 func (m *metrics) drop(why drop) { m.drops.WithLabelValues(string(why)).Inc() }
+
+// presence counts a frame that tells of so many users.
+func (m *metrics) presence(users int) {
+	m.frames.Inc()
+	m.users.Add(float64(users))
+}
 
 func (m *metrics) login(outcome string, took time.Duration) {
 	m.logins.WithLabelValues(outcome).Inc()

@@ -3,8 +3,9 @@ package gateway
 // outbox holds the encoded frames that wait for a session's writer. It is bounded: what does not
 // fit is refused, and the sender told. Guarded by the session's mu.
 type outbox struct {
-	frames [][]byte
-	bytes  int
+	frames   [][]byte
+	bytes    int
+	presence bool // a presence frame is among them
 }
 
 // add queues a frame; false where the outbox is full. An empty outbox takes any one frame.

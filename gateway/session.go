@@ -58,6 +58,7 @@ type session struct {
 
 	// owned by the reader
 	allowance allowance
+	turn      chan struct{} // closed when its latest watch or unwatch is done; nil before the first
 
 	// any goroutine
 	heard atomic.Int64   // when the last frame came, by the gateway's clock

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/nats-io/nats.go"
 
@@ -13,119 +11,117 @@ import (
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
-// topic is a watched user with who watches. It is subscribed to by the first of them; the others
-// wait for ready.
+// topic is a watched user with who watches. Guarded by the hub's mu.
 type topic struct {
 	client.Watched
-	watchers map[*session]struct{}
-	ready    chan struct{} // closed when the first of them has tried to subscribe
-	open     bool          // subscribed
+	holders  int                   // watchers that have it among their users; without one it goes
+	watchers map[*watcher]struct{} // of them, those who are told of changes
+	found    chan struct{}         // closed when the first of them has found out, or has tried to
 	sub      *nats.Subscription
+	open     hearing
+	lost     losses
+	encoded  [2]schema.EncodedUser // as it is now, by encoding; nil: not needed yet
 }
 
-// slotTopic is the subscription to what befalls a whole slot.
-type slotTopic struct {
-	users int
-	sub   *nats.Subscription
+// hearing is where a topic stands with the server.
+type hearing uint8
+
+const (
+	unheard    hearing = iota // not subscribed to
+	dialing                   // somebody is subscribing
+	subscribed                // heard
+)
+
+// as gives the user as a presence frame names it.
+func (t *topic) as(e schema.Encoding) schema.EncodedUser {
+	if t.encoded[e] == nil {
+		t.encoded[e] = e.EncodeUser(t.Shown())
+	}
+	return t.encoded[e]
 }
 
-// subscribe makes sure that the events of uids come here, before they are looked up.
-func (h *hub) subscribe(ctx context.Context, uids []schema.UID) error {
-	ctx, cancel := context.WithTimeout(ctx, subscribeWait)
-	defer cancel()
+// findOut sees to it that topics are known and listened to. Who is the first to want a topic does
+// it, the others wait for that one. It returns when all is done or ctx ends; what is not known then
+// is looked up again.
+func (h *hub) findOut(ctx context.Context, topics []*topic) {
+	var mine []*topic
+	h.mu.Lock()
+	for _, t := range topics {
+		if t.found == nil {
+			t.found = make(chan struct{})
+			mine = append(mine, t)
+		}
+	}
+	h.mu.Unlock()
+	if len(mine) > 0 {
+		if err := h.subscribe(ctx, mine); err != nil {
+			h.g.log.Warn("watching is not possible now, trying again", "error", err)
+		}
+		h.look(ctx, uidsOf(mine))
+	}
+	for _, t := range mine {
+		close(t.found)
+	}
+	for _, t := range topics {
+		select {
+		case <-t.found:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// subscribe makes sure that the events of topics come here, before they are looked up. Those for
+// which that failed are stale.
+func (h *hub) subscribe(ctx context.Context, topics []*topic) error {
 	var failed error
 	fresh := false
-	for _, u := range uids {
-		mine, err := h.subscribeTo(ctx, u)
+	for _, t := range topics {
+		mine, err := h.open(t)
 		fresh = fresh || mine
 		failed = errors.Join(failed, err)
 	}
 	if fresh {
-		failed = errors.Join(failed, h.g.push.FlushWithContext(ctx))
+		if err := h.g.push.FlushWithContext(ctx); err != nil {
+			h.doubt(topics)
+			failed = errors.Join(failed, err)
+		}
 	}
 	return failed
 }
 
-// subscribeTo subscribes to a user, or waits for who does; mine tells which.
-func (h *hub) subscribeTo(ctx context.Context, u schema.UID) (mine bool, err error) {
+// doubt has topics looked up again: the server may not have heard yet that we listen.
+func (h *hub) doubt(topics []*topic) {
 	h.mu.Lock()
-	t := h.users[u]
-	if t == nil {
-		h.mu.Unlock()
-		return false, nil // unwatched meanwhile
+	for _, t := range topics {
+		t.Stale = true
 	}
-	if mine = t.ready == nil; mine {
-		t.ready = make(chan struct{})
+	h.mu.Unlock()
+}
+
+// open subscribes to a user that nobody has subscribed to; mine tells whether it has.
+func (h *hub) open(t *topic) (mine bool, err error) {
+	h.mu.Lock()
+	if mine = t.open == unheard && t.holders > 0; mine {
+		t.open = dialing
 	}
-	ready := t.ready
 	h.mu.Unlock()
 	if !mine {
-		select {
-		case <-ready:
-			return false, nil
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		}
+		return false, nil
 	}
-	sub, err := h.open(t)
+	sub, err := h.g.push.ChanSubscribe(h.g.config.Prefix.Event(t.UID), h.events)
 	h.mu.Lock()
-	t.sub, t.open = sub, err == nil
-	t.Stale = t.Stale || err != nil
+	t.sub, t.open = sub, subscribed
 	if err != nil {
-		t.ready = nil // the next try subscribes
+		t.open, t.Stale = unheard, true // the next look-up subscribes
+		err = fmt.Errorf("subscribe to user: %w", err)
 	}
-	unwatched := h.users[u] != t
+	unwatched := t.holders == 0
 	h.mu.Unlock()
-	close(ready)
-	if unwatched && err == nil {
-		h.shut(sub, t.Slot)
+	if unwatched {
+		unsubscribe(sub)
 	}
 	return true, err
-}
-
-// open subscribes to a user and to its slot.
-func (h *hub) open(t *topic) (*nats.Subscription, error) {
-	sub, err := h.g.push.ChanSubscribe(h.g.config.Prefix.Event(t.UID), h.events)
-	if err != nil {
-		return nil, fmt.Errorf("subscribe to user: %w", err)
-	}
-	h.mu.Lock()
-	st := h.slots[t.Slot]
-	if st == nil {
-		st = new(slotTopic)
-		h.slots[t.Slot] = st
-	}
-	st.users++
-	first := st.users == 1
-	h.mu.Unlock()
-	if !first {
-		return sub, nil
-	}
-	slotSub, err := h.g.push.ChanSubscribe(h.g.config.Prefix.SlotEvent(t.Slot), h.events)
-	h.mu.Lock()
-	st.sub = slotSub
-	h.mu.Unlock()
-	if err != nil {
-		h.shut(sub, t.Slot)
-		return nil, fmt.Errorf("subscribe to slot: %w", err)
-	}
-	return sub, nil
-}
-
-// shut ends the subscription to a user, and that to its slot where it was the last.
-func (h *hub) shut(sub *nats.Subscription, n schema.Slot) {
-	unsubscribe(sub)
-	h.mu.Lock()
-	st := h.slots[n]
-	var slotSub *nats.Subscription
-	if st != nil {
-		if st.users--; st.users == 0 {
-			slotSub = st.sub
-			delete(h.slots, n)
-		}
-	}
-	h.mu.Unlock()
-	unsubscribe(slotSub)
 }
 
 func unsubscribe(sub *nats.Subscription) {
@@ -134,39 +130,10 @@ func unsubscribe(sub *nats.Subscription) {
 	}
 }
 
-// end makes a session watch uids no longer.
-func (h *hub) end(s *session, uids []schema.UID) {
-	var idle []*topic
-	h.mu.Lock()
-	for _, u := range uids {
-		delete(h.clients[s], u)
-		t := h.users[u]
-		if t == nil {
-			continue
-		}
-		if delete(t.watchers, s); len(t.watchers) > 0 {
-			continue
-		}
-		delete(h.users, u)
-		if t.open { // else who is subscribing finds that nobody watches any more
-			idle = append(idle, t)
-		}
+func uidsOf(topics []*topic) []schema.UID {
+	uids := make([]schema.UID, len(topics))
+	for i, t := range topics {
+		uids[i] = t.UID
 	}
-	if len(h.clients[s]) == 0 {
-		delete(h.clients, s)
-	}
-	h.mu.Unlock()
-	for _, t := range idle {
-		h.shut(t.sub, t.Slot)
-	}
-}
-
-// leave ends all that a session watches.
-func (h *hub) leave(s *session) {
-	h.mu.Lock()
-	uids := slices.Collect(maps.Keys(h.clients[s]))
-	h.mu.Unlock()
-	if len(uids) > 0 {
-		h.end(s, uids)
-	}
+	return uids
 }

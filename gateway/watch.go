@@ -8,22 +8,18 @@ import (
 )
 
 // watch begins to tell a client of other users: ok, then one presence frame that names all of
-// them, then one at each change.
+// them, then one whenever some have changed.
 func (g *Gateway) watch(s *session, f schema.ClientFrame) {
-	if code, why := g.refuseWatch(s, f.UIDs); code != "" {
-		g.fail(s, f.ID, code, why, 0)
+	if g.config.WatchOff {
+		g.fail(s, f.ID, schema.FrameWatchOff, "watching users is switched off here", 0)
 		return
 	}
 	uids := distinct(f.UIDs)
-	if !g.watches.reserve(s, uids, g.config.Limits.Watches) {
-		g.fail(s, f.ID, schema.FrameWatchLimit, fmt.Sprintf("at most %d users can be watched", g.config.Limits.Watches), 0)
+	if code, why := g.checkWatch(uids); code != "" {
+		g.fail(s, f.ID, code, why, 0)
 		return
 	}
-	ok := func() {
-		g.ok(s, f.ID)
-		g.watches.begin(s, uids)
-	}
-	if !g.busy(s, ok) {
+	if !g.inTurn(s, func() { g.watchAllowed(s, f.ID, uids) }) {
 		g.fail(s, f.ID, schema.FrameInFlight, "too many requests without an answer", 0)
 	}
 }
@@ -39,26 +35,80 @@ func distinct(uids []schema.UID) []schema.UID {
 	})
 }
 
-func (g *Gateway) refuseWatch(s *session, uids []schema.UID) (code schema.FrameCode, why string) {
-	if g.config.WatchOff {
-		return schema.FrameWatchOff, "watching users is switched off here"
-	}
-	if len(uids) == 0 {
+func (g *Gateway) checkWatch(uids []schema.UID) (code schema.FrameCode, why string) {
+	switch {
+	case len(uids) == 0:
 		return schema.FrameBadMessage, "uids is missing"
+	case len(uids) > g.config.Limits.Watches:
+		return schema.FrameWatchLimit, g.watchLimit()
 	}
 	for _, u := range uids {
 		if err := u.Check(); err != nil {
 			return schema.FrameBadMessage, err.Error()
 		}
-		if !s.who.mayWatch(u) {
-			return schema.FrameNotAllowed, fmt.Sprintf("user %q is not this client's to watch", string(u))
-		}
 	}
 	return "", ""
 }
 
+func (g *Gateway) watchLimit() string {
+	return fmt.Sprintf("at most %d users can be watched", g.config.Limits.Watches)
+}
+
+// watchAllowed watches uids if the client may, and has room for them.
+func (g *Gateway) watchAllowed(s *session, id string, uids []schema.UID) {
+	if refusal := g.forbidden(s, uids); refusal != nil {
+		refusal.Type, refusal.ID = schema.TypeError, id
+		g.reply(s, *refusal)
+		return
+	}
+	topics := g.watches.reserve(s, uids, g.config.Limits.Watches)
+	if topics == nil {
+		g.fail(s, id, schema.FrameWatchLimit, g.watchLimit(), 0)
+		return
+	}
+	g.ok(s, id)
+	g.watches.begin(g.base, s, topics) // not the session's: others may be waiting for what it finds out
+}
+
 // unwatch ends it.
 func (g *Gateway) unwatch(s *session, f schema.ClientFrame) {
-	g.watches.end(s, f.UIDs)
-	g.ok(s, f.ID)
+	end := func() {
+		g.watches.end(s, f.UIDs)
+		g.ok(s, f.ID)
+	}
+	if s.atRest() {
+		end()
+	} else if !g.inTurn(s, end) {
+		g.fail(s, f.ID, schema.FrameInFlight, "too many requests without an answer", 0)
+	}
+}
+
+// inTurn does what a watch or unwatch asks beside the reader, once those before it are done; false
+// where the client has too much under way. Only the reader calls it.
+func (g *Gateway) inTurn(s *session, work func()) bool {
+	before, mine := s.turn, make(chan struct{})
+	begun := g.busy(s, func() {
+		defer close(mine)
+		if before != nil {
+			<-before
+		}
+		work()
+	})
+	if begun {
+		s.turn = mine
+	}
+	return begun
+}
+
+// atRest reports whether no watch or unwatch is under way. Only the reader calls it.
+func (s *session) atRest() bool {
+	if s.turn == nil {
+		return true
+	}
+	select {
+	case <-s.turn:
+		return true
+	default:
+		return false
+	}
 }

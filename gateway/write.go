@@ -73,6 +73,27 @@ func (s *session) queue(frame []byte) queueing {
 	return queued
 }
 
+// tell queues a presence frame, unless one is waiting already.
+func (s *session) tell(frame []byte) queueing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.state == closed:
+		return queueSealed
+	case s.out.presence, !s.out.add(frame, s.g.config.Limits.QueueFrames, s.g.config.Limits.QueueBytes):
+		return queueFull
+	}
+	s.out.presence = true
+	return queued
+}
+
+// takesPresence reports whether tell may do more than wait.
+func (s *session) takesPresence() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state == closed || !s.out.presence
+}
+
 // take gives the frames that wait, and the ending of a session that has one.
 func (s *session) take() (frames [][]byte, e ending, over bool) {
 	s.mu.Lock()

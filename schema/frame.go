@@ -95,6 +95,7 @@ type ServerFrame struct {
 	Message      string    `json:"message,omitempty"`
 	Retryable    bool      `json:"retryable,omitempty"`
 	RetryAfterMS int64     `json:"retry_after_ms,omitempty"`
+	UIDs         []UID     `json:"uids,omitempty"`  // not_allowed of a watch: whom the client may not follow
 	Close        CloseCode `json:"close,omitempty"` // the close that follows
 }
 

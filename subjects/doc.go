@@ -6,7 +6,7 @@
 //	   |                            +-slot.<slot>.<fence>.remove---------------+  |
 //	   |                            +-push.<node>.<boot>, kick.<node>.<boot>-+    |
 //	   |                                                                     v    |
-//	   +--up.<slot>.<uid token>, auth.connect----------------------- gateway -+---+ slot.<slot>.<fence>.<op>
+//	   +--up.<slot>.<uid token>, auth.connect, auth.watch----------- gateway -+---+ slot.<slot>.<fence>.<op>
 //
 // Every subject of the mesh, with what builds and what reads each:
 //
@@ -19,12 +19,13 @@
 //	revoke                             Revoke                                    delivery -> all gateways
 //	fallback.<name>                    Fallback                                  delivery -> a backend's stream
 //	event.<slot>.<uid token>           Event, AllEvents          ParseEvent      authority -> anyone
-//	event.<slot>                       SlotEvent, AllEvents                      authority -> anyone
+//	event.<slot>                       SlotEvent, SlotEvents, AllEvents          authority -> anyone
 //	up.<slot>.<uid token>              Up, AllUp                 ParseUp         gateway -> a backend
 //	presence.<call>                    ServiceCall                               a backend -> service
 //	presence.changed.<key>             Changed                   ParseChanged    the server -> all processes
 //	sys.disconnect                     SysDisconnect                             the server -> authorities
 //	auth.connect                       AuthConnect                               gateway -> a backend
+//	auth.watch                         AuthWatch                                 gateway -> a backend
 //	$KV.presence.<key>                 BucketKey, BucketSubjects                 the bucket's stream
 //	config                             ConfigKey                 ParseKey
 //	authority.<node>, gateway.<node>   AuthorityKey, GatewayKey  ParseKey

@@ -12,6 +12,9 @@ func (p Prefix) Event(u schema.UID) string { return p.user("event", u) }
 // SlotEvent is where changes of a whole slot are published: event.<slot>.
 func (p Prefix) SlotEvent(s schema.Slot) string { return p.join("event", slotText(s)) }
 
+// SlotEvents matches the events of all slots, and of no uid.
+func (p Prefix) SlotEvents() string { return p.join("event", "*") }
+
 // AllEvents matches the events of every uid and slot.
 func (p Prefix) AllEvents() string { return p.join("event", ">") }
 
@@ -29,6 +32,9 @@ func (p Prefix) ParseUp(subject string) (schema.UID, bool) { return p.parseUser(
 
 // AuthConnect is where a gateway asks a backend whose a token is.
 func (p Prefix) AuthConnect() string { return p.join("auth", "connect") }
+
+// AuthWatch is where a gateway asks a backend whom a client may watch.
+func (p Prefix) AuthWatch() string { return p.join("auth", "watch") }
 
 // Fallback is where delivery publishes what was not reached, or an error for a name that is none:
 // fallback.<name>.

@@ -12,7 +12,7 @@ type Permissions struct {
 func (p Prefix) GatewayPermissions() Permissions {
 	return Permissions{
 		Publish: append([]string{
-			p.BucketKey(GatewayKeys + ".*"), p.join("slot", ">"), p.join("kick", ">"), p.AllUp(), p.join("authority", ">"), p.AuthConnect(),
+			p.BucketKey(GatewayKeys + ".*"), p.join("slot", ">"), p.join("kick", ">"), p.AllUp(), p.join("authority", ">"), p.AuthConnect(), p.AuthWatch(),
 		}, p.readBucket()...),
 		Subscribe: []string{
 			p.inbox("gateway"), p.Changed(), p.SysDisconnect(),
@@ -51,7 +51,7 @@ func (p Prefix) DeliveryPermissions() Permissions {
 func (p Prefix) BackendPermissions() Permissions {
 	return Permissions{
 		Publish:   p.service(),
-		Subscribe: []string{p.inbox("backend"), p.AllEvents(), p.AllUp(), p.AuthConnect(), p.join("fallback", ">")},
+		Subscribe: []string{p.inbox("backend"), p.AllEvents(), p.AllUp(), p.AuthConnect(), p.AuthWatch(), p.join("fallback", ">")},
 	}
 }
 

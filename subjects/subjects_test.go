@@ -64,6 +64,8 @@ func TestBuilders(t *testing.T) {
 			"presence.changed.>":      p.Changed(),
 			"sys.disconnect":          p.SysDisconnect(),
 			"auth.connect":            p.AuthConnect(),
+			"auth.watch":              p.AuthWatch(),
+			"event.*":                 p.SlotEvents(),
 		} {
 			require.Equal(t, front+want, got)
 		}

@@ -21,13 +21,19 @@ type GatewayCmd struct {
 
 // GatewayFlags say how clients are taken.
 type GatewayFlags struct {
-	Listen   []Listener `name:"listen" default:"127.0.0.1:8080" placeholder:"[NAME=]ADDR" help:"Where WebSocket clients come in, at /ws. The name stands in their routes. Default: 127.0.0.1:8080."`
-	Auth     string     `name:"auth" enum:"jwt,nats,insecure" default:"jwt" placeholder:"jwt|nats|insecure" help:"How clients prove who they are: by a signed token, or by one that a backend of yours judges, asked on auth.connect; insecure believes them, on loopback only. Default: jwt."`
-	JWT      JWTFlags   `embed:"" prefix:"jwt-" group:"jwt"`
-	Origins  []string   `name:"origins" placeholder:"PATTERN" help:"Web pages of other hosts that may connect, such as app.example.com or https://*.example.com."`
-	WatchOff bool       `name:"watch-off" help:"Clients may not follow other users."`
-	Limits   LimitFlags `embed:"" prefix:"max-" group:"limits"`
-	Drain    DrainFlags `embed:"" prefix:"drain-" group:"limits"`
+	Listen  []Listener `name:"listen" default:"127.0.0.1:8080" placeholder:"[NAME=]ADDR" help:"Where WebSocket clients come in, at /ws. The name stands in their routes. Default: 127.0.0.1:8080."`
+	Auth    string     `name:"auth" enum:"jwt,nats,insecure" default:"jwt" placeholder:"jwt|nats|insecure" help:"How clients prove who they are: by a signed token, or by one that a backend of yours judges, asked on auth.connect; insecure believes them, on loopback only. Default: jwt."`
+	JWT     JWTFlags   `embed:"" prefix:"jwt-" group:"jwt"`
+	Origins []string   `name:"origins" placeholder:"PATTERN" help:"Web pages of other hosts that may connect, such as app.example.com or https://*.example.com."`
+	Watch   WatchFlags `embed:"" prefix:"watch-"`
+	Limits  LimitFlags `embed:"" prefix:"max-" group:"limits"`
+	Drain   DrainFlags `embed:"" prefix:"drain-" group:"limits"`
+}
+
+// WatchFlags say whom clients may follow.
+type WatchFlags struct {
+	Off    bool `name:"off" help:"Clients may not follow other users; backends still look up and watch."`
+	Policy bool `name:"policy" help:"Ask a backend, at auth.watch, whom a client may follow beside itself and those whom its token lists."`
 }
 
 // JWTFlags say which tokens are good.
@@ -46,7 +52,7 @@ type LimitFlags struct {
 	FrameBytes  int64 `name:"frame-bytes" placeholder:"N" help:"Size of a client's frame. Default 65536."`
 	Rate        int   `name:"rate" placeholder:"N" help:"Frames a second from one client. Default 200."`
 	Burst       int   `name:"burst" placeholder:"N" help:"Frames at once from one client. Default 1000."`
-	Watches     int   `name:"watches" placeholder:"N" help:"Users that one client may follow. Default 100."`
+	Watches     int   `name:"watches" placeholder:"N" help:"Users that one client may follow. Default 1000."`
 }
 
 // DrainFlags say how a gateway ends.
@@ -127,7 +133,7 @@ func (p *process) gatewayRole(node schema.NodeID, f *GatewayFlags) (part, error)
 			return err
 		}
 		return p.runGateway(ctx, gateway.Config{
-			Node: node, Listeners: open, Auth: auth, Origins: f.Origins, WatchOff: f.WatchOff,
+			Node: node, Listeners: open, Auth: auth, Origins: f.Origins, WatchOff: f.Watch.Off, WatchPolicy: f.Watch.Policy,
 			Limits: gateway.Limits{
 				Sessions: f.Limits.Connections, MaxBytes: f.Limits.FrameBytes, Rate: f.Limits.Rate,
 				Burst: f.Limits.Burst, Watches: f.Limits.Watches,

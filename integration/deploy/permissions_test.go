@@ -39,7 +39,7 @@ var roles = []role{
 		user: deploy.Gateway,
 		publishes: append([]string{
 			"$KV.presence.gateway.gw-1", "slot.17.42.register", "kick.gw-2.boot", "up.17.alice",
-			"authority.a-1.boot.lookup", "auth.connect",
+			"authority.a-1.boot.lookup", "auth.connect", "auth.watch",
 		}, readsBucket...),
 		mayNot: append([]string{
 			"$KV.presence.slot.17", "$KV.presence.config", "$KV.presence.authority.a-1", "event.17.alice",
@@ -89,7 +89,7 @@ var roles = []role{
 			"$KV.presence.slot.17", "slot.17.42.remove", "push.gw-1.boot", "kick.gw-1.boot", "authority.a-1.boot.lookup",
 			"event.17.alice", "up.17.alice", "revoke", "$JS.API.STREAM.INFO.KV_presence", "_INBOX_delivery.x",
 		}, nobodys...),
-		subscribes: []string{"_INBOX_backend.>", "event.>", "up.>", "auth.connect", "fallback.>"},
+		subscribes: []string{"_INBOX_backend.>", "event.>", "up.>", "auth.connect", "auth.watch", "fallback.>"},
 		mustHear:   []string{">", "_INBOX_delivery.>", "presence.changed.>", "presence.push", "slot.>", "push.>"},
 	},
 	{

@@ -138,7 +138,7 @@ var deeds = []deed{
 	{name: "wrong type of a field", do: text(`{"type":"watch","id":"x","uids":7}`), err: schema.FrameBadMessage},
 	{name: "send without a payload", do: text(`{"type":"send","id":"x"}`), err: schema.FrameBadMessage},
 	{name: "watch of nobody", do: text(`{"type":"watch","id":"x","uids":[""]}`), err: schema.FrameBadMessage},
-	{name: "watch of too many", do: text(`{"type":"watch","id":"x","uids":[` + strings.Repeat(`"u",`, 2) + manyUIDs(101) + `]}`), err: schema.FrameWatchLimit},
+	{name: "watch of too many", do: text(`{"type":"watch","id":"x","uids":[` + strings.Repeat(`"u",`, 2) + manyUIDs(1001) + `]}`), err: schema.FrameWatchLimit},
 	{name: "refresh", do: text(`{"type":"refresh","id":"x","token":"t"}`), err: schema.FrameUnsupported},
 	{name: "send to no backend", do: text(`{"type":"send","id":"x","payload":{}}`), err: schema.FrameNoBackend},
 	{name: "hello with a bad flag", stranger: true, do: text(`{"type":"hello","id":"x","token":"a","flag":"No Flag"}`), err: schema.FrameBadMessage},
