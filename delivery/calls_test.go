@@ -45,7 +45,7 @@ func TestLargestMessageFits(t *testing.T) {
 	m := Message{ID: strings.Repeat("i", schema.MaxMessageID), From: schema.UID(strings.Repeat("f", schema.MaxUID)),
 		Payload: []byte(`"` + strings.Repeat("x", maxPayload-2) + `"`)}
 	uid := schema.UID(strings.Repeat("u", schema.MaxUID))
-	p := newPlan([]Found{online(uid, route(uid, 1, 1, "d", "app"), route(uid, 1, 2, "e", "app"))}, filter{})
+	p := newPlan([]Found{online(uid, route(uid, 1, 1, "d", "app"), route(uid, 1, 2, "e", "app"))}, nil, filter{})
 	batches := p.batches(p.all(), m.frameSize())
 	require.Len(t, batches, 2)
 	for _, b := range batches {
@@ -196,7 +196,7 @@ func TestPage(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
-	p := newPlan(append(people(), online("eve", route("eve", 1, 9, "d", "app")), online("fay", route("fay", 1, 10, "d", "app"))), filter{})
+	p := newPlan(append(people(), online("eve", route("eve", 1, 9, "d", "app")), online("fay", route("fay", 1, 10, "d", "app"))), nil, filter{})
 	p.settle(p.all(), []schema.PushResult{schema.PushWritten, schema.PushUnknown, schema.PushUnknown, schema.PushQueueFull, schema.PushUnknown, schema.PushNoSession})
 	p.finish()
 	got := counts(&Pushed{ID: "m", Users: p.users})

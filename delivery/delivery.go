@@ -41,6 +41,7 @@ type mesh struct {
 	client  *client.Client
 	pushes  *client.Lanes[schema.Process, *parcel]
 	removes *client.Lanes[schema.Target, schema.Disowned]
+	cache   *cached // nil: none
 }
 
 // settings are what the options set.
@@ -49,6 +50,7 @@ type settings struct {
 	log     *slog.Logger
 	metrics prometheus.Registerer
 	local   Local // nil: no gateway in this process
+	cache   int   // users; 0: no cache
 }
 
 // Option sets one thing of a Delivery.
@@ -81,7 +83,7 @@ func New(nc *nats.Conn, options ...Option) (*Delivery, error) {
 	if d.s.log == nil {
 		d.s.log = slog.New(slog.DiscardHandler)
 	}
-	d.meter = newMetrics(d.s.metrics, d.lookupStats)
+	d.meter = newMetrics(d.s.metrics, d.lookupStats, d.cacheSize)
 	d.life, d.stop = context.WithCancel(context.Background())
 	go d.run(d.life)
 	return d, nil
@@ -113,6 +115,9 @@ func (d *Delivery) run(ctx context.Context) {
 			d.s.log.Error("delivery hears nothing of the mesh any more", "error", err)
 		}
 	})
+	if d.mesh.cache != nil {
+		wg.Go(func() { d.mesh.cache.run(ctx) })
+	}
 	d.mesh.client.Run(ctx)
 	wg.Wait()
 }
@@ -130,11 +135,27 @@ func (d *Delivery) lookupStats() client.Stats {
 	return d.mesh.client.Stats()
 }
 
+// cacheSize counts the users in the cache.
+func (d *Delivery) cacheSize() int {
+	select {
+	case <-d.opened:
+	default:
+		return 0
+	}
+	if d.mesh == nil || d.mesh.cache == nil {
+		return 0
+	}
+	return d.mesh.cache.size()
+}
+
 func (d *Delivery) newMesh(v *lease.View) *mesh {
 	c := client.New(d.nc, v, client.Config{Prefix: d.s.prefix, Log: d.s.log})
 	m := &mesh{view: v, client: c}
 	m.pushes = client.NewLanes(c, maxParcels, takeParcels, d.carryParcels)
 	m.removes = client.NewLanes(c, maxDisowned, takeDisowned, d.carryDisowned)
+	if d.s.cache > 0 {
+		m.cache = newCached(d, v, d.s.cache)
+	}
 	return m
 }
 

@@ -62,7 +62,7 @@ func isA[T any](v any) bool { _, ok := v.(T); return ok }
 func TestSchemas(t *testing.T) {
 	alice := online("alice", route("alice", 1, 7, "phone-1", "app"))
 	alice.Stamp = schema.Stamp{Fence: 5, K: 9}
-	p := newPlan([]Found{alice}, filter{})
+	p := newPlan([]Found{alice}, nil, filter{})
 	page := &SessionsPage{Gateway: gateway(1), Routes: alice.Routes, Cursor: "c"}
 	for name, tc := range map[string]struct {
 		schema string

@@ -8,13 +8,14 @@
 //	for seen, err := range d.Watch(ctx, []schema.UID{"alice"}) { ... }
 //	kicked, err := d.Kick(ctx, delivery.KickRequest{UID: "alice", Device: "phone-1"})
 //
-//	presence.push --> Service --> Push --> Lookup ------------------> authorities (package client)
-//	                               |
+//	presence.push --> Service --> Push --> cache --> look-up -------> authorities (package client)
+//	                               |         ^---- event.>: what is kept and true no more
 //	                               plan: users x routes --> batches a gateway      (pure)
 //	                               |
 //	                               lanes, one a gateway ----> push.<node>.<boot>, or a call where the
 //	                               |         |                gateway is in this process (Local)
 //	                               |         ^---- pending: again after 10 .. 320 ms
+//	                               |         ^---- refused where the cache told of it: looked up, sent on
 //	                               |         '---- acks, where waited for: a second answer
 //	                               |---- no_session -----> slot.<slot>.<fence>.remove
 //	                               |---- not reached ----> fallback.<name>, where asked for
@@ -24,14 +25,19 @@
 //	Watch: event.<slot>.<uid token> --> above the user's stamp --> Changed
 //	       rebuilt, reconnect, loss, 5 min --> look up again ----> Changed ..., Resync
 //
-// It owns the plan of a push, the lanes to the gateways, and the service; it keeps nothing of
-// users. New is the one place that starts something: the mesh may not be in reach yet, and a
+// It owns the plan of a push, the lanes to the gateways, the cache, and the service; it keeps nothing
+// of users but, where WithCache has it so, the answers of the last second. New is the one place that starts something: the mesh may not be in reach yet, and a
 // backend should not have to wait for it.
 //
 // Invariants:
 //   - Results align with the recipients, duplicates included; a session gets a message at most once
 //     a call.
 //   - One gateway's batches go in order, gateways side by side: no slow gateway holds up another.
+//   - What is to be done about one gateway's answer waits for no other gateway.
+//   - The cache keeps only certain answers, each for at most a second from the start of its look-up,
+//     and only as long as nothing that was heard since then speaks against it. Its subscription goes
+//     out before the first look-up that is kept. A push that it misled looks up anew in the same call,
+//     once a user, and sends to no session twice.
 //   - What has no answer is unknown, never reached and never removed. Only a gateway's own
 //     no_session is passed to the authority, which removes exactly the route that was looked up.
 //   - A gateway in this process is asked and told without a NATS message, in its own lane, with the
@@ -52,7 +58,9 @@
 //     the types that it reads and writes.
 //   - What comes from outside is checked before it can reach a message that others share.
 //
-// Goroutines: New starts one, which keeps the view and the client and ends with Close. The Service
+// Goroutines: New starts one, which keeps the view and the client and ends with Close, and one that
+// hears of events where there is a cache. A push whose cached routes are refused has one a look-up,
+// and waits for it. The Service
 // has one a call being served, at most Workers. An ack wait has one a message, in package client,
 // for at most 30.5 s. A watch has none: it runs in its caller's.
 //
@@ -65,6 +73,10 @@
 //	device does not acknowledge    written; after the wait at the latest, at once if its session ends
 //	gateway dies in an ack wait    written, half a second after the wait
 //	fallback cannot be published   fallback_failed counts the users; their results stand all the same
+//	cache full                     its oldest answer goes
+//	events lost, or too many       everything cached is looked up again: at once where that is noticed
+//	                               (reconnect, 16,384 events waiting), else within a second
+//	events not permitted           the same: a new device may be missed for a second
 //	lane of a gateway full         the routes are unknown, nothing was sent
 //	gateway asked for sessions     404 where none lives under that name, 504 where it is silent
 //	consumer of a watch is slow    8,192 events wait; one more is lost, all is looked up, and Resync says so

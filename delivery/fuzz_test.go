@@ -33,7 +33,7 @@ func FuzzPushCall(f *testing.F) {
 		for i, uid := range req.UIDs {
 			found = append(found, online(uid, route(uid, 1, i, req.Device, "app")))
 		}
-		p := newPlan(found, filter{})
+		p := newPlan(found, nil, filter{})
 		for _, b := range p.batches(p.all(), m.frameSize()) {
 			data, err := schema.Marshal(&schema.Push{To: b.to, Frames: []schema.PushFrame{{ID: m.ID, From: m.From, Payload: m.Payload, Recipients: p.recipients(b)}}})
 			require.NoError(t, err)

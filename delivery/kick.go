@@ -48,6 +48,9 @@ func (d *Delivery) Kick(ctx context.Context, req KickRequest) ([]Kicked, error) 
 			return nil, fmt.Errorf("%w: %q is %s", ErrUnknownUser, string(req.UID), found[0].Why)
 		}
 		kicked, stale := d.kick(ctx, &found[0], pick, req.Reason)
+		if d.mesh.cache != nil {
+			d.mesh.cache.forget(dropKicked, req.UID)
+		}
 		if len(stale) == 0 || round == kickRounds {
 			all = append(append(all, kicked...), stale...)
 			d.meter.kicked(all)

@@ -23,15 +23,16 @@ type Local interface {
 func WithLocal(l Local) Option { return func(s *settings) { s.local = l } }
 
 // whereTo gives where the recipients of a push are: by the gateways in this process where these are
-// sure, else by look-up.
-func (d *Delivery) whereTo(ctx context.Context, uids []schema.UID, c *call) ([]Found, error) {
+// sure, else as where does. Cached says of whom the cache told; nil where of nobody.
+func (d *Delivery) whereTo(ctx context.Context, uids []schema.UID, c *call) (found []Found, cached []bool, err error) {
 	if d.s.local == nil || c.filter.device == "" {
-		return d.lookup(ctx, uids, c.await)
+		return d.where(ctx, uids, c.await)
 	}
 	if _, err := d.open(ctx); err != nil {
-		return d.lookup(ctx, uids, c.await)
+		found, err = notOpen(uids, err)
+		return found, nil, err
 	}
-	found := make([]Found, len(uids))
+	found = make([]Found, len(uids))
 	var rest []schema.UID
 	var at []int
 	for i, uid := range uids {
@@ -44,16 +45,17 @@ func (d *Delivery) whereTo(ctx context.Context, uids []schema.UID, c *call) ([]F
 	}
 	d.meter.foundLocally(len(uids) - len(rest))
 	if len(rest) == 0 {
-		return found, nil
+		return found, nil, nil
 	}
-	asked, err := d.lookup(ctx, rest, c.await)
+	asked, known, err := d.where(ctx, rest, c.await)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	cached = make([]bool, len(uids))
 	for k, f := range asked {
-		found[at[k]] = f
+		found[at[k]], cached[at[k]] = f, known != nil && known[k]
 	}
-	return found, nil
+	return found, cached, nil
 }
 
 // pushOut brings a message to its gateway, here or by NATS. Acks follow to a first parcel that

@@ -30,17 +30,16 @@ func (d *Delivery) Lookup(ctx context.Context, uids []schema.UID, options ...Cal
 	if err != nil {
 		return nil, err
 	}
-	return d.lookup(ctx, uids, c.await)
+	found, _, err := d.where(ctx, uids, c.await)
+	return found, err
 }
 
+// lookup asks the authorities, whatever is cached.
 func (d *Delivery) lookup(ctx context.Context, uids []schema.UID, await time.Duration) ([]Found, error) {
 	begun := time.Now()
 	m, err := d.open(ctx)
-	if errors.Is(err, schema.ErrUnavailable) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return nobodyKnows(uids), nil
-	}
 	if err != nil {
-		return nil, err
+		return notOpen(uids, err)
 	}
 	found := m.client.Lookup(ctx, uids)
 	if await > 0 {
@@ -48,6 +47,14 @@ func (d *Delivery) lookup(ctx context.Context, uids []schema.UID, await time.Dur
 	}
 	d.meter.looked(found, time.Since(begun))
 	return found, nil
+}
+
+// notOpen is what is known of users without a mesh: nothing yet, or that there will never be one.
+func notOpen(uids []schema.UID, err error) ([]Found, error) {
+	if errors.Is(err, schema.ErrUnavailable) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return nobodyKnows(uids), nil
+	}
+	return nil, err
 }
 
 func nobodyKnows(uids []schema.UID) []Found {

@@ -24,11 +24,13 @@ type metrics struct {
 	fallbacks  *prometheus.CounterVec // unreached users published, by outcome
 	kicks      *prometheus.CounterVec // sessions, by result
 	removes    prometheus.Counter
-	watches    prometheus.Gauge   // users watched at the moment, each watch by itself
-	resyncs    prometheus.Counter // of watches
+	watches    prometheus.Gauge       // users watched at the moment, each watch by itself
+	resyncs    prometheus.Counter     // of watches
+	cacheUsers *prometheus.CounterVec // asked for while the cache is on, by whether it knew
+	cacheDrops *prometheus.CounterVec // answers that the cache gave up, by cause
 }
 
-func newMetrics(r prometheus.Registerer, stats func() client.Stats) *metrics {
+func newMetrics(r prometheus.Registerer, stats func() client.Stats, cached func() int) *metrics {
 	f := promauto.With(r)
 	opts := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "rollcall", Subsystem: "delivery", Name: name, Help: help}
@@ -49,8 +51,12 @@ func newMetrics(r prometheus.Registerer, stats func() client.Stats) *metrics {
 	}
 	counted("lookup_requests_total", "Requests that carried look-ups to authorities.", func(s client.Stats) uint64 { return s.Requests })
 	counted("lookup_again_total", "Users asked for once more, since the owner of their slot had changed.", func(s client.Stats) uint64 { return s.Again })
+	size := opts("cache_users", "Users whose whereabouts are cached.")
+	f.NewGaugeFunc(prometheus.GaugeOpts(size), func() float64 { return float64(cached()) })
 	return &metrics{
-		lookups:    counter("lookups_total", "Look-ups, those of pushes and kicks included."),
+		cacheUsers: counters("cache_lookup_users_total", "Users asked for while the cache is on: hit where it knew of them, else miss.", "outcome"),
+		cacheDrops: counters("cache_drops_total", "Users that the cache has dropped, by cause.", "cause"),
+		lookups:    counter("lookups_total", "Look-ups that authorities were asked for, those of pushes and kicks included."),
 		users:      counters("lookup_users_total", "Users looked up, by state.", "state"),
 		lookupTime: seconds("lookup_seconds", "Time of a look-up, waits for fresh slots included."),
 		pushes:     counter("pushes_total", "Messages pushed."),
@@ -107,6 +113,13 @@ const (
 )
 
 func (m *metrics) carried(way string, recipients int) { add(m.ways, way, recipients) }
+
+func (m *metrics) cacheAsked(hits, misses int) {
+	add(m.cacheUsers, "hit", hits)
+	add(m.cacheUsers, "miss", misses)
+}
+
+func (m *metrics) cacheDropped(why dropCause) { m.cacheDrops.WithLabelValues(string(why)).Inc() }
 
 func (m *metrics) foundLocally(users int) { m.locals.Add(float64(users)) }
 

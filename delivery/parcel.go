@@ -3,7 +3,6 @@ package delivery
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/rollcall-mesh/rollcall/authority/client"
 	"github.com/rollcall-mesh/rollcall/schema"
@@ -18,7 +17,8 @@ type parcel struct {
 	frame schema.PushFrame
 	size  int
 	at    []int32
-	done  chan<- *parcel // has room for it
+	try   int    // how often its sessions were found being set up
+	done  func() // does not wait
 
 	// set by the lane before done
 	results []schema.PushResult
@@ -45,44 +45,6 @@ func takeParcels(waiting []*parcel) int {
 
 func (x *parcel) waits() bool { return x.frame.AckWait > 0 }
 
-// send brings the message to the routes at the given places: gateways side by side, the batches of
-// one gateway in order. What has no answer when ctx ends stays as it was. It gives what was
-// answered.
-func (d *Delivery) send(ctx context.Context, m Message, ackWait time.Duration, p *plan, at []int32) (answered []*parcel) {
-	batches := p.batches(at, m.frameSize())
-	done := make(chan *parcel, len(batches))
-	sent := 0
-	for i, b := range batches {
-		x := &parcel{ctx: ctx, at: b.at, size: b.size, done: done, frame: schema.PushFrame{
-			ID: m.ID, From: m.From, Payload: m.Payload, Ack: m.Ack, AckWait: ackWait, Recipients: p.recipients(b),
-		}}
-		if err := d.hand(ctx, b.to, x, i == len(batches)-1); err != nil {
-			d.s.log.Debug("push not sent", "gateway", b.to, "recipients", len(b.at), "error", err)
-			p.settle(b.at, make([]schema.PushResult, len(b.at))) // unknown
-			continue
-		}
-		sent++
-	}
-	for range sent {
-		select {
-		case x := <-done:
-			p.settle(x.at, x.results)
-			answered = append(answered, x)
-		case <-ctx.Done():
-			return answered
-		}
-	}
-	return answered
-}
-
-// hand brings a parcel into its gateway's lane. The last one need not leave the caller free.
-func (d *Delivery) hand(ctx context.Context, to schema.Process, x *parcel, last bool) error {
-	if last {
-		return d.mesh.pushes.Do(ctx, to, x)
-	}
-	return d.mesh.pushes.Add(to, x)
-}
-
 // carryParcels brings the parcels to their gateway in one message.
 func (d *Delivery) carryParcels(ctx context.Context, to schema.Process, parcels []*parcel) {
 	msg := &schema.Push{To: to}
@@ -104,7 +66,7 @@ func (d *Delivery) carryParcels(ctx context.Context, to schema.Process, parcels 
 		case err == nil:
 			x.results, results = results[:len(x.at)], results[len(x.at):]
 			x.acks = acks
-			x.done <- x
+			x.done()
 		case errors.Is(err, client.ErrGone):
 			x.fail(schema.PushOwnerGone)
 		default:
@@ -118,5 +80,5 @@ func (x *parcel) fail(r schema.PushResult) {
 	for i := range x.results {
 		x.results[i] = r
 	}
-	x.done <- x
+	x.done()
 }

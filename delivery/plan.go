@@ -44,38 +44,49 @@ func (f *filter) skips(r *schema.Route) bool {
 // them, its routes; and all routes once, in the order in which they are sent to. It is pure: no
 // clock, lock, context or network.
 type plan struct {
-	users  []PushedUser
-	routes []PushedRoute // the users' routes are parts of it
+	users   []PushedUser
+	routes  []PushedRoute        // the users' routes are parts of it, until some are renewed
+	first   map[schema.UID]int32 // the first place of each user
+	cached  []bool               // users of whom the cache told; nil: none
+	renewed map[int32][]int32    // users looked up anew: the places of their routes
 }
 
 // newPlan picks the routes. A recipient named twice shares the routes of its first place, so that
 // each session gets the message once and both places tell the same.
-func newPlan(found []Found, f filter) *plan {
+func newPlan(found []Found, cached []bool, f filter) *plan {
 	total := 0
 	for i := range found {
 		total += len(found[i].Routes)
 	}
-	p := &plan{users: make([]PushedUser, len(found)), routes: make([]PushedRoute, 0, total)}
-	first := make(map[schema.UID]int, len(found))
+	p := &plan{users: make([]PushedUser, len(found)), routes: make([]PushedRoute, 0, total), first: make(map[schema.UID]int32, len(found)), cached: cached}
 	for i := range found {
 		u := &found[i]
-		if k, ok := first[u.UID]; ok {
+		if k, ok := p.first[u.UID]; ok {
 			p.users[i] = p.users[k]
 			continue
 		}
-		first[u.UID] = i
-		from, skipped := len(p.routes), false
-		for k := range u.Routes {
-			switch r := &u.Routes[k]; {
-			case f.skips(r):
-				skipped = true
-			case f.takes(r):
-				p.routes = append(p.routes, PushedRoute{Route: r, by: &u.Target})
-			}
-		}
+		p.first[u.UID] = int32(i)
+		from := len(p.routes)
+		skipped := eachMeant(u, f, func(r PushedRoute) {
+			r.user = int32(i)
+			p.routes = append(p.routes, r)
+		})
 		p.users[i] = PushedUser{UID: u.UID, State: u.State, Routes: p.routes[from:len(p.routes):len(p.routes)], skipped: skipped}
 	}
 	return p
+}
+
+// eachMeant gives the routes of a user that are meant; skipped says that one was the one that is not.
+func eachMeant(u *Found, f filter, take func(PushedRoute)) (skipped bool) {
+	for k := range u.Routes {
+		switch r := &u.Routes[k]; {
+		case f.skips(r):
+			skipped = true
+		case f.takes(r):
+			take(PushedRoute{Route: r, by: &u.Target})
+		}
+	}
+	return skipped
 }
 
 // all gives the places of all routes.
@@ -146,10 +157,23 @@ func (p *plan) settle(at []int32, results []schema.PushResult) {
 	}
 }
 
+// pending gives those of the places whose session is still being set up.
+func (p *plan) pending(at []int32) (again []int32) {
+	for _, i := range at {
+		if p.routes[i].Result == schema.PushPending {
+			again = append(again, i)
+		}
+	}
+	return again
+}
+
 // finish gives each recipient its verdict. Who is still pending may get the message or not.
 func (p *plan) finish() {
 	for _, i := range p.with(schema.PushPending) {
 		p.routes[i].Result = schema.PushUnknown
+	}
+	if len(p.renewed) > 0 {
+		p.rejoin()
 	}
 	for i := range p.users {
 		u := &p.users[i]
@@ -163,6 +187,9 @@ func (p *plan) finish() {
 func (p *plan) disowned() map[schema.Target][]schema.Disowned {
 	var by map[schema.Target][]schema.Disowned
 	for _, i := range p.with(schema.PushNoSession) {
+		if p.routes[i].ghost {
+			continue // its authority does not know of it either
+		}
 		if by == nil {
 			by = map[schema.Target][]schema.Disowned{}
 		}

@@ -65,13 +65,13 @@ func TestPlanPicks(t *testing.T) {
 		"skip of another":    {filter{skip: skip{"bob", gateway(1), 1}}, []string{"alice@gw-1.1 alice@gw-2.1 alice@gw-1.2", "bob@gw-1.3", "", ""}},
 		"skip, another boot": {filter{skip: skip{"bob", gateway(2), 3}}, []string{"alice@gw-1.1 alice@gw-2.1 alice@gw-1.2", "bob@gw-1.3", "", ""}},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, sessions(newPlan(people(), tc.filter).users)) })
+		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, sessions(newPlan(people(), nil, tc.filter).users)) })
 	}
 }
 
 func TestPlanSendsOnceToWhoIsNamedTwice(t *testing.T) {
 	found := append(people(), people()...)
-	p := newPlan(found, filter{})
+	p := newPlan(found, nil, filter{})
 	require.Len(t, p.routes, 4)
 	p.settle(p.all(), []schema.PushResult{schema.PushWritten, schema.PushNoSession, schema.PushPending, schema.PushOwnerGone})
 	p.finish()
@@ -86,7 +86,7 @@ func TestPlanSendsOnceToWhoIsNamedTwice(t *testing.T) {
 }
 
 func TestBatches(t *testing.T) {
-	p := newPlan(people(), filter{})
+	p := newPlan(people(), nil, filter{})
 	got := p.batches(p.all(), 100)
 	require.Len(t, got, 2)
 	require.Equal(t, gateway(1), got[0].to)
@@ -98,7 +98,7 @@ func TestBatches(t *testing.T) {
 }
 
 func TestDisowned(t *testing.T) {
-	p := newPlan(append(people(), people()[0]), filter{})
+	p := newPlan(append(people(), people()[0]), nil, filter{})
 	p.settle(p.all(), []schema.PushResult{schema.PushWritten, schema.PushNoSession, schema.PushUnknown, schema.PushOwnerGone})
 	p.finish()
 	want := schema.Disowned{UID: "alice", Owner: gateway(2), Session: 1, Seq: 101}
@@ -132,7 +132,7 @@ func TestPlanIsCompleteAndAligned(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		found := drawFound(t)
 		frame := rapid.SampledFrom([]int{100, schema.MaxPushBytes - 2000, schema.MaxPushBytes - 100}).Draw(t, "frame")
-		p := newPlan(found, filter{})
+		p := newPlan(found, nil, filter{})
 		require.Len(t, p.users, len(found))
 		last := map[schema.Process]int32{}
 		sent := map[int32]bool{}
@@ -211,7 +211,7 @@ func TestMissed(t *testing.T) {
 }
 
 func TestAcknowledge(t *testing.T) {
-	p := newPlan(people(), filter{})
+	p := newPlan(people(), nil, filter{})
 	n := len(p.routes)
 	require.Greater(t, n, 2)
 	p.settle(p.all(), make([]schema.PushResult, n))

@@ -9,7 +9,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
@@ -44,7 +43,9 @@ type PushedRoute struct {
 	Route  *schema.Route
 	Result schema.PushResult
 
-	by *schema.Target // who told of the route
+	by    *schema.Target // who told of the route
+	user  int32          // the first place of its user
+	ghost bool           // told of by the cache, and not by the look-up that followed
 }
 
 // uncertain reports whether a user who was not reached may have the message all the same, or may
@@ -89,43 +90,27 @@ func (d *Delivery) push(ctx context.Context, m Message, recipients []schema.UID,
 		m.ID = rand.Text()
 	}
 	begun := time.Now()
-	found, err := d.whereTo(ctx, recipients, c)
+	found, cached, err := d.whereTo(ctx, recipients, c)
 	if err != nil {
 		return nil, err
 	}
-	p := newPlan(found, c.filter)
+	p := newPlan(found, cached, c.filter)
 	if c.room != nil {
 		n, err := c.room(p.users)
 		if err != nil {
 			return nil, err
 		}
 		if n < len(found) {
-			p = newPlan(found[:n], c.filter)
+			p = newPlan(found[:n], cached, c.filter)
 		}
 	}
 	m.Ack = m.Ack || c.ackWait > 0
-	d.carryOut(ctx, m, c.ackWait, p)
+	d.carryOut(ctx, m, c, p)
 	p.finish()
 	d.disown(p)
 	failed := d.fallBack(ctx, c.fallback, m, p)
 	d.meter.pushed(p, time.Since(begun))
 	return &Pushed{ID: m.ID, Users: p.users, FallbackFailed: failed}, nil
-}
-
-// carryOut sends the message, again to those whose session is still being set up, and waits for
-// the acknowledgements that follow.
-func (d *Delivery) carryOut(ctx context.Context, m Message, ackWait time.Duration, p *plan) {
-	at := p.all()
-	var answered []*parcel
-	for try := 0; len(at) > 0; try++ {
-		answered = append(answered, d.send(ctx, m, ackWait, p, at)...)
-		at = p.with(schema.PushPending)
-		if len(at) == 0 || try == len(retryAfter) || lease.Wait(ctx, retryAfter[try]) != nil {
-			break
-		}
-		d.meter.retried(len(at))
-	}
-	awaitAcks(ctx, p, answered)
 }
 
 func (m *Message) check() error {

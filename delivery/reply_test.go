@@ -17,7 +17,7 @@ func TestReplies(t *testing.T) {
 	r.Age, r.Idle, r.TTL = 1200*time.Millisecond, 300*time.Millisecond, 89700*time.Millisecond
 	alice := online("alice", r)
 	alice.Stamp, alice.Suspect = schema.Stamp{Fence: 5, K: 9}, true
-	p := newPlan([]Found{alice, {UID: "bob", State: schema.Offline}}, filter{})
+	p := newPlan([]Found{alice, {UID: "bob", State: schema.Offline}}, nil, filter{})
 	p.settle(p.all(), []schema.PushResult{schema.PushQueueFull})
 	p.finish()
 	for want, reply := range map[string]any{

@@ -25,7 +25,24 @@ func (s *Service) push(ctx context.Context, body []byte) ([]byte, error) {
 	if req.Report == schema.ReportCounts {
 		return json.Marshal(counts(pushed))
 	}
-	return json.Marshal(pushReply(pushed, len(req.UIDs), req.Report == schema.ReportUnreached))
+	reply := pushReply(pushed, len(req.UIDs), req.Report == schema.ReportUnreached)
+	text, err := json.Marshal(reply)
+	if err == nil && len(text) > s.room()+headroom {
+		shorten(reply.Results)
+		text, err = json.Marshal(reply)
+	}
+	return text, err
+}
+
+// shorten leaves out the routes of the reached. It is needed where the cache told of fewer devices
+// than there were in the end, so that pushRoom could not foresee the answer's size: what was done is
+// told all the same.
+func shorten(results []schema.PushedReply) {
+	for i := range results {
+		if results[i].Reached {
+			results[i].Routes = []schema.RoutePushed{}
+		}
+	}
 }
 
 // pushCall checks a request and gives what it means.

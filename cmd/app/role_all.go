@@ -13,15 +13,19 @@ import (
 // AllCmd runs gateway, authority and delivery in one process, and with --embed the NATS server too.
 type AllCmd struct {
 	Process
-	BucketFlags  `embed:""`
-	GatewayFlags `embed:""`
-	Embed        string `name:"embed" placeholder:"DIR" help:"Run the NATS server here as well, with its files in DIR; passwords as in deploy/nats.conf, from $$ROLLCALL_PASSWORD_GATEWAY and so on."`
-	NATSListen   string `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"ADDR" help:"Where that server listens. On loopback, whoever gives no credentials is the operator."`
+	BucketFlags   `embed:""`
+	GatewayFlags  `embed:""`
+	DeliveryFlags `embed:""`
+	Embed         string `name:"embed" placeholder:"DIR" help:"Run the NATS server here as well, with its files in DIR; passwords as in deploy/nats.conf, from $$ROLLCALL_PASSWORD_GATEWAY and so on."`
+	NATSListen    string `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"ADDR" help:"Where that server listens. On loopback, whoever gives no credentials is the operator."`
 }
 
 // check tells what is wrong with the flags beyond their form.
 func (c *AllCmd) check() error {
 	if _, err := c.node(); err != nil {
+		return err
+	}
+	if err := c.DeliveryFlags.check(); err != nil {
 		return err
 	}
 	return c.GatewayFlags.check()
@@ -55,7 +59,7 @@ func (c *AllCmd) Run(s *session) error {
 		return err
 	}
 	return p.run(s.ctx, func(ctx context.Context) error {
-		return onTop(ctx, p.authorityRole(node, lease.Options{Replicas: c.Replicas}, false), p.afterAuthority(gw, p.deliveryRole(node)))
+		return onTop(ctx, p.authorityRole(node, lease.Options{Replicas: c.Replicas}, false), p.afterAuthority(gw, p.deliveryRole(node, &c.DeliveryFlags)))
 	})
 }
 

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -13,16 +14,36 @@ import (
 )
 
 // DeliveryCmd runs the service that backends ask.
-type DeliveryCmd struct{ Process }
+type DeliveryCmd struct {
+	Process
+	DeliveryFlags `embed:""`
+}
+
+// DeliveryFlags say how backends are served.
+type DeliveryFlags struct {
+	RouteCache int `name:"route-cache" placeholder:"USERS" help:"Answer from memory for users who were looked up in the last second, at most so many at a time; events keep it true. Default 0: off."`
+}
 
 // check tells what is wrong with the flags beyond their form.
 func (c *DeliveryCmd) check() error {
-	_, err := c.node()
-	return err
+	if _, err := c.node(); err != nil {
+		return err
+	}
+	return c.DeliveryFlags.check()
+}
+
+func (f *DeliveryFlags) check() error {
+	if f.RouteCache < 0 {
+		return fmt.Errorf("%w: --route-cache takes a number of users, or 0 for none", errUsage)
+	}
+	return nil
 }
 
 // Run runs the service until it is ended.
 func (c *DeliveryCmd) Run(s *session) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	node, err := c.node()
 	if err != nil {
 		return err
@@ -32,11 +53,11 @@ func (c *DeliveryCmd) Run(s *session) error {
 		return err
 	}
 	defer p.close()
-	return p.run(s.ctx, p.deliveryRole(node))
+	return p.run(s.ctx, p.deliveryRole(node, &c.DeliveryFlags))
 }
 
 // deliveryRole gives what runs the service.
-func (p *process) deliveryRole(node schema.NodeID) part {
+func (p *process) deliveryRole(node schema.NodeID, f *DeliveryFlags) part {
 	return func(ctx context.Context) error {
 		conns, err := p.connect(ctx, deploy.Delivery, node, 1)
 		if err != nil {
@@ -48,7 +69,7 @@ func (p *process) deliveryRole(node schema.NodeID) part {
 		if _, _, err := p.open(ctx, conns[0], lease.Options{}); err != nil {
 			return err
 		}
-		options := []delivery.Option{delivery.WithPrefix(string(p.prefix)), delivery.WithLogger(log),
+		options := []delivery.Option{delivery.WithPrefix(string(p.prefix)), delivery.WithLogger(log), delivery.WithCache(f.RouteCache),
 			delivery.WithMetrics(p.registerer(deploy.Delivery, node))}
 		if p.local != nil {
 			options = append(options, delivery.WithLocal(p.local))

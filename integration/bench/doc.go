@@ -26,6 +26,8 @@
 //	BenchmarkPush     delivery.Push to 1,000 users on ten gateways. Their clients have no socket, since
 //	                  a socket write costs ten times what is measured; in the first row writes are held
 //	                  back meanwhile, so that it ends with the message in each session's queue
+//	BenchmarkCache    look-up and push of the same 1,000 users over and over, with the route cache and
+//	                  without, in turn
 //	BenchmarkSockets  a push through TCP to one client, one at a time; RSS of 5,000 idle connections
 //	BenchmarkMemory   a million routes in one authority
 //
