@@ -104,6 +104,7 @@ func (g *Gateway) newSession(r *http.Request, name schema.Listener, enc schema.E
 	s := &session{g: g, enc: enc, listener: name, addr: r.RemoteAddr, opened: g.now(), settle: settle, wake: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancel(g.base)
 	s.allowance.left, s.allowance.at = float64(g.config.Limits.Burst), s.opened
+	s.refreshes.left, s.refreshes.at = refreshBurst, s.opened
 	s.heard.Store(int64(s.opened))
 	return s
 }

@@ -101,6 +101,14 @@ func (id *Identity) unlisted(uids []schema.UID) []schema.UID {
 	return slices.DeleteFunc(slices.Clone(uids), func(u schema.UID) bool { _, ok := others[u]; return !ok })
 }
 
+// expiresAt is Expires in unix seconds; 0 is never.
+func (id *Identity) expiresAt() int64 {
+	if id.Expires.IsZero() {
+		return 0
+	}
+	return id.Expires.Unix()
+}
+
 // openToOthers reports whether more than this machine may reach an address.
 func openToOthers(a net.Addr) bool {
 	switch a := a.(type) {

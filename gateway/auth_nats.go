@@ -78,15 +78,15 @@ func (a *NATSAuth) Authenticate(ctx context.Context, c Credentials) (Identity, e
 	case err != nil:
 		return Identity{}, fmt.Errorf("ask %s: %w", a.subject, err)
 	}
-	id, err := judge(m, c)
+	id, err := whose(m, c)
 	if err != nil {
 		return Identity{}, fmt.Errorf("%s: %w", a.subject, err)
 	}
 	return id, nil
 }
 
-// judge reads a backend's answer.
-func judge(m *nats.Msg, c Credentials) (Identity, error) {
+// whose reads a backend's answer.
+func whose(m *nats.Msg, c Credentials) (Identity, error) {
 	why := m.Header.Get(micro.ErrorHeader)
 	switch code := m.Header.Get(micro.ErrorCodeHeader); {
 	case code == "401" && why == schema.AuthExpired:

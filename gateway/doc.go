@@ -7,6 +7,7 @@
 //
 //	accept.go    upgrade, limits before it                       door.go   who is in
 //	read.go      frames, and the rules that end a session        wire.go   the connection below
+//	refresh.go   a new token for a running session
 //	hello.go     hello -> authenticate (auth.go, jwt.go, auth_nats.go) -> pending (registry.go)
 //	activate.go  register -> end conflicts (conflict.go) -> commit -> active (slot.go)
 //	write.go     outbox -> socket                                heartbeat.go  silence, token's end
@@ -18,7 +19,7 @@
 //	 +- a listener's http.Server ---- a goroutine a handshake, ends with the upgrade
 //	 +- a session: serve (reader) --+-- writer           owns the socket's writes and its close
 //	 |                              +-- login            while one is under way
-//	 |                              +-- a send, a watch  while without an answer; bounded
+//	 |                              +-- a send, a watch, a refresh  while without an answer; bounded
 //	 |                              +-- a ping           while without its pong
 //	 +- sweep (touch.go)              one slot after the other; also without a life
 //	 +- hub.run, lookouts, tellers    events, look-ups and presence frames for watches
@@ -85,6 +86,7 @@
 //
 //	no answer, or a refusal, in a login   tried again for 5 s, then 1013 with a hint; one rollback
 //	backend cannot judge a token          1013 with a hint; only its plain no is the client's fault
+//	a new token is refused                an error; the session goes on until the old one's end
 //	client ends while logging in          the same rollback
 //	life ends while logging in            1013 with a hint
 //	touch not answered                    dirty as before; 3006 when a TTL old
@@ -102,6 +104,4 @@
 //	nobody answers at auth.watch          unavailable or timeout, retryable; nothing is watched
 //	a serving loop is wedged              it takes no probe, the lease is not renewed and ends
 //	Run's context ends                    drain: see drain.go
-//
-// This version answers refresh with unsupported.
 package gateway

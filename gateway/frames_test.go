@@ -157,7 +157,8 @@ func TestAnswers(t *testing.T) {
 
 		fails(schema.FrameUnknownType, "1", `{"type":"dance","id":"1"}`)
 		fails(schema.FrameBadMessage, "2", `{"type":"ack","id":"2","acks":"x"}`)
-		fails(schema.FrameUnsupported, "3", `{"type":"refresh","id":"3","token":"t"}`)
+		fails(schema.FrameBadMessage, "3", `{"type":"refresh","id":"3"}`)
+		fails(schema.FrameNotAllowed, "3", `{"type":"refresh","id":"3","token":"bob"}`)
 		fails(schema.FrameBadMessage, "4", `{"type":"send","id":"4"}`)
 		fails(schema.FrameBadMessage, "5", `{"type":"watch","id":"5","uids":[]}`)
 		fails(schema.FrameBadMessage, "6", `{"type":"watch","id":"6","uids":[""]}`)

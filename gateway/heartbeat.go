@@ -17,8 +17,9 @@ import (
 type vigil struct {
 	s      *session
 	timer  *time.Timer
-	pinged int64 // the silence, by its beginning, in which the ping was sent
-	armed  bool  // the session was active when it looked last: the timer knows of the token's end
+	pinged int64     // the silence, by its beginning, in which the ping was sent
+	armed  bool      // the session was active when it looked last: the timer knows of the token's end
+	until  time.Time // that end; zero: never
 }
 
 func newVigil(s *session) *vigil {
@@ -43,9 +44,9 @@ func (v *vigil) look() {
 			s.ping(next)
 		}
 	}
-	v.armed = s.current() == active
-	if v.armed && !s.who.Expires.IsZero() {
-		left := time.Until(s.who.Expires)
+	v.armed, v.until = s.current() == active, s.proven().Expires
+	if v.armed && !v.until.IsZero() {
+		left := time.Until(v.until)
 		if left <= 0 {
 			g.end(s, ending{code: schema.CloseTokenExpired})
 			return
@@ -54,6 +55,10 @@ func (v *vigil) look() {
 	}
 	v.timer.Reset(next)
 }
+
+// overtaken reports whether the timer does not know of the token's end: the session was not active
+// when it was set, or has another token.
+func (v *vigil) overtaken() bool { return !v.armed || !v.until.Equal(v.s.proven().Expires) }
 
 // ping sends a WebSocket ping and waits for its pong beside the writer; the reader sees the pong.
 func (s *session) ping(within time.Duration) {

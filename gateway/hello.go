@@ -102,9 +102,7 @@ func (s *session) connected(me schema.Process) schema.ServerFrame {
 		UID: s.who.UID, Device: s.who.Device, Flag: s.who.Flag, Level: s.who.Level.String(),
 		HeartbeatMS: s.g.view.Config().HeartbeatMS, MaxBytes: s.g.config.Limits.MaxBytes,
 	}
-	if !s.who.Expires.IsZero() {
-		f.ExpiresAt = s.who.Expires.Unix()
-	}
+	f.ExpiresAt = s.proven().expiresAt()
 	return f
 }
 

@@ -29,20 +29,21 @@ const (
 
 // metrics count what the gateway does. They exist whether or not anybody registers them.
 type metrics struct {
-	states  [stateEnd]atomic.Int64
-	refused *prometheus.CounterVec
-	logins  *prometheus.CounterVec
-	latency prometheus.Histogram
-	pushes  *prometheus.CounterVec
-	results [schema.PushPending + 1]prometheus.Counter // of pushes, by result: the hot path
-	closes  *prometheus.CounterVec
-	touches *prometheus.CounterVec
-	drops   *prometheus.CounterVec
-	syncs   *prometheus.CounterVec
-	frames  prometheus.Counter // of presence
-	users   prometheus.Counter // in them
-	asked   *prometheus.CounterVec
-	all     []prometheus.Collector
+	states    [stateEnd]atomic.Int64
+	refused   *prometheus.CounterVec
+	logins    *prometheus.CounterVec
+	refreshes *prometheus.CounterVec
+	latency   prometheus.Histogram
+	pushes    *prometheus.CounterVec
+	results   [schema.PushPending + 1]prometheus.Counter // of pushes, by result: the hot path
+	closes    *prometheus.CounterVec
+	touches   *prometheus.CounterVec
+	drops     *prometheus.CounterVec
+	syncs     *prometheus.CounterVec
+	frames    prometheus.Counter // of presence
+	users     prometheus.Counter // in them
+	asked     *prometheus.CounterVec
+	all       []prometheus.Collector
 }
 
 func newMetrics(g *Gateway) *metrics {
@@ -59,6 +60,7 @@ func newMetrics(g *Gateway) *metrics {
 	}
 	m.refused = counter("refused_total", "Connections refused before the upgrade.", "reason")
 	m.logins = counter("logins_total", "Logins ended.", "outcome")
+	m.refreshes = counter("refreshes_total", "New tokens for running sessions.", "outcome")
 	m.pushes = counter("pushes_total", "Messages for one session each.", "result")
 	m.closes = counter("closes_total", "Sessions ended.", "code")
 	m.touches = counter("touches_total", "Sessions whose life signs were told.", "outcome")

@@ -132,7 +132,7 @@ func (g *Gateway) serveFrame(s *session, f schema.ClientFrame) {
 	case schema.TypePing:
 		g.reply(s, schema.ServerFrame{Type: schema.TypePong, ID: f.ID})
 		return
-	case schema.TypeAck, schema.TypeSend, schema.TypeWatch, schema.TypeUnwatch:
+	case schema.TypeAck, schema.TypeSend, schema.TypeWatch, schema.TypeUnwatch, schema.TypeRefresh:
 		if s.current() != active {
 			g.fail(s, f.ID, schema.FrameUnavailable, "not connected yet", 0)
 			return
@@ -148,7 +148,7 @@ func (g *Gateway) serveFrame(s *session, f schema.ClientFrame) {
 	case schema.TypeUnwatch:
 		g.unwatch(s, f)
 	case schema.TypeRefresh:
-		g.fail(s, f.ID, schema.FrameUnsupported, "tokens cannot be refreshed: reconnect with a new one", 0)
+		g.refresh(s, f)
 	default:
 		g.fail(s, f.ID, schema.FrameUnknownType, fmt.Sprintf("type %q is unknown", f.Type), 0)
 	}

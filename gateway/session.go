@@ -48,7 +48,7 @@ type session struct {
 
 	// static from the registry on: set by the login before
 	num  schema.SessionNum
-	who  Identity
+	who  Identity // by the login's token; see proven
 	slot schema.Slot
 
 	// set by the reader with the hello, static after it
@@ -58,13 +58,16 @@ type session struct {
 
 	// owned by the reader
 	allowance allowance
-	turn      chan struct{} // closed when its latest watch or unwatch is done; nil before the first
+	turn      chan struct{} // closed when its latest watch, unwatch or refresh is done; nil before the first
+	refreshes allowance
 
 	// any goroutine
-	heard atomic.Int64   // when the last frame came, by the gateway's clock
-	dirty atomic.Int64   // when the first frame came that no touch has told of; 0: none
-	sends atomic.Int32   // in flight
-	tasks sync.WaitGroup // login, sends and pings; waited for by serve
+	heard      atomic.Int64             // when the last frame came, by the gateway's clock
+	dirty      atomic.Int64             // when the first frame came that no touch has told of; 0: none
+	sends      atomic.Int32             // in flight
+	proof      atomic.Pointer[Identity] // by the latest token; nil before a refresh
+	refreshing atomic.Bool              // a token is being judged
+	tasks      sync.WaitGroup           // login, sends and pings; waited for by serve
 
 	place int // in its slot's list; guarded by the slot's mu
 
@@ -136,6 +139,15 @@ func (s *session) current() state {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
+}
+
+// proven is what the session's latest token says. Of who it never differs in uid, device, flag and
+// level; the rank of a login, generation included, stays that of who.
+func (s *session) proven() *Identity {
+	if p := s.proof.Load(); p != nil {
+		return p
+	}
+	return &s.who
 }
 
 // alive notes that a frame has come.

@@ -83,7 +83,7 @@ func (g *Gateway) unwatch(s *session, f schema.ClientFrame) {
 	}
 }
 
-// inTurn does what a watch or unwatch asks beside the reader, once those before it are done; false
+// inTurn does what a watch, unwatch or refresh asks beside the reader, once those before it are done; false
 // where the client has too much under way. Only the reader calls it.
 func (g *Gateway) inTurn(s *session, work func()) bool {
 	before, mine := s.turn, make(chan struct{})

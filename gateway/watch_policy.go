@@ -24,13 +24,14 @@ const (
 // forbidden gives the error for a client that may not watch all of uids; nil where it may. Whom the
 // token does not list is for the policy to allow, if there is one; nothing that it says is kept.
 func (g *Gateway) forbidden(s *session, uids []schema.UID) *schema.ServerFrame {
-	unlisted := s.who.unlisted(uids)
+	may := s.proven()
+	unlisted := may.unlisted(uids)
 	switch {
 	case len(unlisted) == 0:
 		return nil
 	case g.config.WatchPolicy:
 		return g.askPolicy(s, unlisted)
-	case s.who.WatchAny:
+	case may.WatchAny:
 		return nil
 	}
 	return notTheirs(unlisted)

@@ -32,10 +32,15 @@ func (g *Gateway) reply(s *session, f schema.ServerFrame) {
 
 // fail queues an error frame.
 func (g *Gateway) fail(s *session, id string, code schema.FrameCode, message string, retryAfter time.Duration) {
-	g.reply(s, schema.ServerFrame{
+	g.reply(s, failure(id, code, message, retryAfter))
+}
+
+// failure is the error frame that answers a frame.
+func failure(id string, code schema.FrameCode, message string, retryAfter time.Duration) schema.ServerFrame {
+	return schema.ServerFrame{
 		Type: schema.TypeError, ID: id, Code: code, Message: message,
 		Retryable: code.Retryable(), RetryAfterMS: retryAfter.Milliseconds(),
-	})
+	}
 }
 
 // ok queues the answer to a frame that has none of its own.
@@ -122,7 +127,7 @@ func (g *Gateway) write(s *session) {
 		}
 		select {
 		case <-s.wake:
-			if !watch.armed {
+			if watch.overtaken() {
 				watch.look()
 			}
 		case <-watch.timer.C:

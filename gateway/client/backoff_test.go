@@ -91,3 +91,20 @@ func TestVigil(t *testing.T) {
 	_, next := new(vigil).check(0, 0, time.Hour)
 	require.Equal(t, 25*time.Second, next, "with long ones the path still sees a frame within 30 s")
 }
+
+func TestRefreshWait(t *testing.T) {
+	const before = 10 * time.Minute
+	for _, c := range []struct {
+		left   time.Duration
+		chance float64
+		want   time.Duration
+	}{
+		{time.Hour, 0, 50 * time.Minute},
+		{time.Hour, 1, 55 * time.Minute},
+		{5 * time.Minute, 0, 150 * time.Second}, // shorter than before: half of it
+		{time.Second, 0, refreshLeast},
+		{-time.Hour, 1, refreshLeast},
+	} {
+		require.Equal(t, c.want, refreshWait(c.left, before, c.chance), "%v", c.left)
+	}
+}

@@ -32,7 +32,7 @@ type Client struct {
 	running atomic.Bool
 	lastID  atomic.Uint64 // of requests
 
-	// owned by Run
+	// owned by Run; the token is lent to the refresher of its session
 	token    string
 	hasToken bool
 	backoff  backoff

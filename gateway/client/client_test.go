@@ -282,6 +282,7 @@ func TestConfigNamesTheField(t *testing.T) {
 		"token":       {URL: "ws://gateway/ws"},
 		"device":      {URL: "ws://gateway/ws", Token: token, Device: schema.DeviceID(strings.Repeat("x", 200))},
 		"flag":        {URL: "ws://gateway/ws", Token: token, Flag: "A B"},
+		"Refresh":     {URL: "ws://gateway/ws", Token: token, RefreshBefore: -1},
 		"BackoffMost": {URL: "ws://gateway/ws", Token: token, BackoffLeast: time.Minute},
 	} {
 		_, err := client.New(cfg)

@@ -41,6 +41,12 @@ type Config struct {
 	// backoff, one that wraps ErrStopped ends Run.
 	Token func(context.Context) (string, error)
 
+	// RefreshBefore is how long before a token's end a new one is asked for and given to the running
+	// session, which then goes on: at some moment between that and half of it. Zero is never: the
+	// session ends with 3005 and another begins. Token is then called on a goroutine of its own,
+	// while Run serves a session; it has to end with its context.
+	RefreshBefore time.Duration
+
 	// Device, Flag and Level describe this device; a token that names them wins. The zero values
 	// are the empty device, which equals no other, the gateway's default flag, and slave.
 	Device schema.DeviceID
@@ -95,6 +101,9 @@ func (c Config) withDefaults() (Config, error) {
 	fill(&c.BackoffMost, 30*time.Second)
 	if c.BackoffLeast < 0 || c.BackoffMost < c.BackoffLeast {
 		return c, fmt.Errorf("BackoffMost %v is below BackoffLeast %v", c.BackoffMost, c.BackoffLeast)
+	}
+	if c.RefreshBefore < 0 {
+		return c, fmt.Errorf("RefreshBefore %v is negative", c.RefreshBefore)
 	}
 	fill(&c.Name, "rollcall-go")
 	fill(&c.HTTPClient, http.DefaultClient)

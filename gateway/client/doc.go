@@ -30,8 +30,8 @@
 //
 // # Goroutines
 //
-// Run's own (connects, then dispatches to callbacks), and while connected one reader and one
-// writer. At the end of the caller's context one more says goodbye, for at most a second.
+// Run's own (connects, then dispatches to callbacks), and while connected one reader, one writer,
+// and with RefreshBefore one that fetches tokens and gives them to the session. At the end of the caller's context one more says goodbye, for at most a second.
 //
 // # Queues
 //
@@ -51,6 +51,7 @@
 //	connection cut                               as the error frame before it said, else reconnect
 //	nothing seen for 2 heartbeats                ping; still nothing 5 s later: reconnect
 //	a write takes 10 s                           reconnect
+//	a new token is late, or refused              tried again in half of the time left; at the end 3005
 //	Token fails                                  tried again with backoff, unless it wraps ErrStopped
 //	frame that cannot be read                    logged and dropped; unknown types silently
 package client

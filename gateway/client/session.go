@@ -72,6 +72,9 @@ func (s *session) run(ctx context.Context) error {
 	var pumps sync.WaitGroup
 	pumps.Go(func() { ended = s.read(ctx, inner) })
 	pumps.Go(func() { s.write(inner, cancel) })
+	if s.client.cfg.RefreshBefore > 0 {
+		pumps.Go(func() { s.keepFresh(inner) })
+	}
 	s.client.cfg.OnState(State{Phase: Connected, Session: s.info()}) // may send: both are running
 	if leaving := s.serveInbox(ctx, inner); leaving {
 		s.sayBye(&pumps)

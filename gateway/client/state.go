@@ -67,8 +67,14 @@ func sessionOf(f schema.ServerFrame) Session {
 	if f.HeartbeatMS > 0 {
 		s.Heartbeat = max(heartbeatLeast, time.Duration(f.HeartbeatMS)*time.Millisecond)
 	}
-	if f.ExpiresAt > 0 {
-		s.ExpiresAt = time.Unix(f.ExpiresAt, 0)
-	}
+	s.ExpiresAt = expiry(f)
 	return s
+}
+
+// expiry is when a frame says that the token ends; zero is never.
+func expiry(f schema.ServerFrame) time.Time {
+	if f.ExpiresAt <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(f.ExpiresAt, 0)
 }

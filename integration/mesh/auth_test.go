@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rollcall-mesh/rollcall/gateway"
+	"github.com/rollcall-mesh/rollcall/gateway/client"
 	"github.com/rollcall-mesh/rollcall/integration/mesh"
 	"github.com/rollcall-mesh/rollcall/schema"
 	"github.com/rollcall-mesh/rollcall/subjects"
@@ -112,5 +113,28 @@ func TestABackendAuthenticates(t *testing.T) {
 		require.NoError(t, m.Outsider.Flush())
 		later(100 * time.Millisecond)
 		require.True(t, in.Open())
+	})
+}
+
+// TestClientsRefreshInTime: with new tokens one session lives on, under a backend that gives
+// each token an hour; without, it ends with the first.
+func TestClientsRefreshInTime(t *testing.T) {
+	auth := new(asks)
+	mesh.Run(t, mesh.Options{Gateways: 1, Gateway: func(c *gateway.Config) { c.Auth = auth }}, func(t *testing.T, m *mesh.Mesh) {
+		nc, _ := m.Server.Dial("gateway/gw-1/auth")
+		auth.over(nc)
+		judges(m)
+		fresh := m.Gateways[0].Login("alice", "phone", func(c *client.Config) { c.RefreshBefore = 10 * time.Minute })
+		stale := m.Gateways[0].Login("bob", "phone")
+		first, _ := fresh.Current()
+		m.Pass(150 * time.Minute)
+		now, ok := fresh.Current()
+		require.True(t, ok)
+		require.Equal(t, first, now)
+		require.Empty(t, fresh.Ends())
+		require.Len(t, stale.Ends(), 2)
+		for _, end := range stale.Ends() {
+			require.Equal(t, schema.CloseTokenExpired, end.Code)
+		}
 	})
 }

@@ -139,7 +139,7 @@ var deeds = []deed{
 	{name: "send without a payload", do: text(`{"type":"send","id":"x"}`), err: schema.FrameBadMessage},
 	{name: "watch of nobody", do: text(`{"type":"watch","id":"x","uids":[""]}`), err: schema.FrameBadMessage},
 	{name: "watch of too many", do: text(`{"type":"watch","id":"x","uids":[` + strings.Repeat(`"u",`, 2) + manyUIDs(1001) + `]}`), err: schema.FrameWatchLimit},
-	{name: "refresh", do: text(`{"type":"refresh","id":"x","token":"t"}`), err: schema.FrameUnsupported},
+	{name: "refresh as somebody else", do: text(`{"type":"refresh","id":"x","token":"t"}`), err: schema.FrameNotAllowed},
 	{name: "send to no backend", do: text(`{"type":"send","id":"x","payload":{}}`), err: schema.FrameNoBackend},
 	{name: "hello with a bad flag", stranger: true, do: text(`{"type":"hello","id":"x","token":"a","flag":"No Flag"}`), err: schema.FrameBadMessage},
 	{name: "hello with a bad level", stranger: true, do: text(`{"type":"hello","id":"x","token":"a","level":"king"}`), err: schema.FrameBadMessage},

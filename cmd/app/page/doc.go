@@ -4,7 +4,7 @@
 //	GET /            index.html      the page
 //	GET /page.js     page.js         its behaviour
 //	GET /style.css   style.css       its looks
-//	GET /rollcall.js                 the client, from gateway/client/js
+//	GET /rollcall.js, /rules.js      the client, from gateway/client/js
 //	GET /demo.json                   {"gateways":[{"node":"gw-1","url":"ws://127.0.0.1:8080/ws"}]}
 //
 // Nothing is inline and nothing comes from elsewhere, so that a strict Content-Security-Policy

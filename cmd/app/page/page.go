@@ -36,6 +36,7 @@ func Handler(gateways []Gateway) http.Handler {
 	serve("/page.js", "text/javascript; charset=utf-8", file("page.js"))
 	serve("/style.css", "text/css; charset=utf-8", file("style.css"))
 	serve("/rollcall.js", "text/javascript; charset=utf-8", js.Module())
+	serve("/rules.js", "text/javascript; charset=utf-8", js.Rules())
 	serve("/demo.json", "application/json", list)
 	return withHeaders(mux, policy(gateways))
 }

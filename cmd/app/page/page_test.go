@@ -25,6 +25,7 @@ func TestHandler(t *testing.T) {
 		"/page.js":     {"text/javascript; charset=utf-8", `from "/rollcall.js"`},
 		"/style.css":   {"text/css; charset=utf-8", "prefers-color-scheme"},
 		"/rollcall.js": {"text/javascript; charset=utf-8", "export class Client"},
+		"/rules.js":    {"text/javascript; charset=utf-8", "export const CLOSE_CODES"},
 		"/demo.json":   {"application/json", `{"gateways":[{"node":"gw-1","url":"ws://127.0.0.1:8080/ws"},{"node":"gw-2","url":"ws://127.0.0.1:8081/ws"}]}`},
 	} {
 		got := get(t, h, "GET", path)

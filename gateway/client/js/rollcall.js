@@ -1,6 +1,7 @@
 /**
  * Client of rollcall's WebSocket protocol (subprotocol rollcall.v1.json), for browsers and Node,
- * without dependencies. It keeps one session of one device alive across lost connections.
+ * without dependencies: this file and rules.js. It keeps one session of one device alive across
+ * lost connections.
  *
  *     import { Client } from "./rollcall.js";
  *     const client = new Client({
@@ -25,7 +26,13 @@
  *  - what is watched is watched again after a reconnect
  *  - a request is written at most once; when its connection ends first it fails with code "lost"
  *    and may or may not have been done
+ *  - with refreshBeforeMs the session gets new tokens before the old ones end, and goes on; what
+ *    fails is tried again in half of the time that is left
  */
+
+import { backoffCeiling, closeMeaning, refreshWait } from "./rules.js";
+
+export { CLOSE_CODES, backoffCeiling, closeMeaning } from "./rules.js";
 
 export const SUBPROTOCOL = "rollcall.v1.json";
 
@@ -36,57 +43,7 @@ const STABLE_AFTER = 10_000;
 const RETRY_AFTER_MOST = 300_000;
 const HEARTBEAT_DEFAULT = 30_000;
 const SEEN_SIZE = 1000;
-
-/** @typedef {"reconnect" | "new_token" | "stop"} Action what a client does after a close */
-
-/** @type {Readonly<Record<number, {meaning: string, action: Action}>>} */
-export const CLOSE_CODES = Object.freeze({
-  1000: { meaning: "bye", action: "stop" },
-  1001: { meaning: "gateway is going away", action: "reconnect" },
-  1002: { meaning: "websocket protocol error", action: "stop" },
-  1003: { meaning: "wrong frame kind for the subprotocol", action: "stop" },
-  1005: { meaning: "closed without a code", action: "reconnect" },
-  1006: { meaning: "connection lost", action: "reconnect" },
-  1007: { meaning: "text is not UTF-8", action: "stop" },
-  1008: { meaning: "against the gateway's policy", action: "stop" },
-  1009: { meaning: "frame is too big", action: "stop" },
-  1011: { meaning: "internal error of the gateway", action: "reconnect" },
-  1012: { meaning: "gateway restarts", action: "reconnect" },
-  1013: { meaning: "gateway cannot serve this now", action: "reconnect" },
-  3001: { meaning: "hello came too late", action: "reconnect" },
-  3002: { meaning: "heartbeat missed", action: "reconnect" },
-  3004: { meaning: "client reads too slowly", action: "reconnect" },
-  3005: { meaning: "token expired", action: "new_token" },
-  3006: { meaning: "gateway has lost the mesh", action: "reconnect" },
-  3007: { meaning: "too many frames", action: "reconnect" },
-  3500: { meaning: "token refused", action: "stop" },
-  3501: { meaning: "frame breaks the rules", action: "stop" },
-  3502: { meaning: "kicked by another login", action: "stop" },
-  3503: { meaning: "replaced by the same device", action: "stop" },
-  3504: { meaning: "refused by policy", action: "stop" },
-  3505: { meaning: "removed by an operator or revoked", action: "stop" },
-});
-
-/**
- * Says what a close code means and asks for. Of codes unknown to this version, 3500 to 3999 are
- * terminal and all others are worth another try.
- * @param {number} code
- * @returns {{meaning: string, action: Action}}
- */
-export function closeMeaning(code) {
-  const terminal = code >= 3500 && code <= 3999;
-  return CLOSE_CODES[code] ?? { meaning: "unknown to this version", action: terminal ? "stop" : "reconnect" };
-}
-
-/**
- * The longest wait before a connection, in ms; the wait itself is drawn from 0 to it (full jitter).
- * @param {number} attempt connections in a row, before this one, that did not last
- * @param {number} [least]
- * @param {number} [most]
- */
-export function backoffCeiling(attempt, least = 500, most = 30_000) {
-  return Math.min(most, least * 2 ** attempt);
-}
+const TIMER_MOST = 86_400_000; // setTimeout takes 24 days at most
 
 /**
  * Why a request failed. `code` is one of the protocol's error codes, or of this side:
@@ -132,7 +89,7 @@ export class RollcallError extends Error {
  * @property {number} [code]
  * @property {string} [meaning]
  * @property {string} [reason]
- * @property {Action} [action]
+ * @property {import("./rules.js").Action} [action]
  */
 
 /** @typedef {{id: string, from: string, payload: any}} Message */
@@ -151,6 +108,8 @@ export class RollcallError extends Error {
  * @property {string} url such as ws://127.0.0.1:8080/ws
  * @property {string | (() => string | Promise<string>)} token asked for before the first
  *   connection and after each close with 3005; what it throws is tried again with backoff
+ * @property {number} [refreshBeforeMs] how long before a token's end the next one is asked for and
+ *   given to the running session; default: never, the session ends with 3005 and another begins
  * @property {string} [device]
  * @property {string} [flag] default: the gateway's
  * @property {"master" | "slave"} [level] default: slave
@@ -177,6 +136,7 @@ export class Client {
   #attempt = 0; // connections in a row that did not last
   #nextId = 1;
   #timer; // of the next attempt
+  #freshness; // the timer of the next token
 
   #seen = new Set(); // of the last messages, oldest first
   #watched = new Set();
@@ -203,6 +163,7 @@ export class Client {
     if (this.#phase === "stopped") return;
     this.#turn++;
     clearTimeout(this.#timer);
+    clearTimeout(this.#freshness);
     this.#connection?.end(1000, "bye");
     this.#connection = null;
     this.#report({ phase: "stopped" });
@@ -268,8 +229,7 @@ export class Client {
   async #connect(turn) {
     this.#report({ phase: "connecting" });
     try {
-      const { token } = this.#options;
-      this.#token ??= typeof token === "function" ? await token() : token;
+      this.#token ??= await this.#fetchToken();
     } catch (error) {
       if (turn === this.#turn) this.#retry({ code: 1006, reason: `no token: ${error?.message ?? error}` });
       return;
@@ -288,6 +248,35 @@ export class Client {
     }
   }
 
+  async #fetchToken() {
+    const { token } = this.#options;
+    return typeof token === "function" ? token() : token;
+  }
+
+  /** Sets the timer of the next token, where the present one ends. */
+  #keepFresh() {
+    clearTimeout(this.#freshness);
+    const { refreshBeforeMs, random = Math.random } = this.#options;
+    const left = (this.session?.expires_at ?? 0) * 1000 - Date.now();
+    if (!refreshBeforeMs || left <= 0) return; // where it has ended, the gateway says so too
+    const wait = refreshWait(left, refreshBeforeMs, random());
+    const act = () => (wait > TIMER_MOST ? this.#keepFresh() : this.#refresh(this.#connection));
+    this.#freshness = setTimeout(act, Math.min(wait, TIMER_MOST));
+  }
+
+  async #refresh(connection) {
+    try {
+      const token = await this.#fetchToken();
+      if (connection !== this.#connection) return;
+      const { expires_at } = await this.#request({ type: "refresh", token });
+      this.#token = token;
+      if (connection.session) connection.session.expires_at = expires_at;
+    } catch (error) {
+      if (error?.code === "unsupported") return;
+    }
+    if (connection === this.#connection) this.#keepFresh();
+  }
+
   #hello() {
     const { device, flag, level, name = "rollcall-js" } = this.#options;
     return { type: "hello", token: this.#token, device, flag, level, resume: this.#resume, client: name };
@@ -299,6 +288,7 @@ export class Client {
     if (first && this.#watched.size > 0) {
       this.#connection.write({ type: "watch", id: this.#id(), uids: [...this.#watched] });
     }
+    this.#keepFresh();
     this.#report({ phase: "connected", session });
   }
 
@@ -319,6 +309,7 @@ export class Client {
 
   #lost(code, reason, retryAfterMs) {
     this.#connection = null;
+    clearTimeout(this.#freshness);
     const { action } = closeMeaning(code);
     if (action === "stop") {
       this.#turn++;

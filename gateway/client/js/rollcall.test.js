@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { CLOSE_CODES, Client, RollcallError, backoffCeiling, closeMeaning } from "./rollcall.js";
+import { refreshWait } from "./rules.js";
 
 /** A WebSocket played by the test. */
 class FakeWebSocket {
@@ -38,9 +39,9 @@ class FakeWebSocket {
 
 const settle = () => new Promise((resolve) => setImmediate(resolve)); // setImmediate is not mocked
 
-/** A started client with mocked timers and full (not random) jitter. */
-async function begin(t, options = {}) {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
+/** A started client with mocked timers, from now on, and full (not random) jitter. */
+async function begin(t, options = {}, now = 0) {
+  t.mock.timers.enable({ apis: ["setTimeout", "Date"], now });
   FakeWebSocket.all.length = 0;
   const seen = { states: [], messages: [], users: [], tokens: 0 };
   const client = new Client({
@@ -396,4 +397,91 @@ test("a url that no WebSocket takes stops the client", async (t) => {
   const { client, seen } = await begin(t, { WebSocket: Refusing });
   assert.equal(client.phase, "stopped");
   assert.match(seen.states.at(-1).reason, /bad url/);
+});
+
+const NOW = 1_790_000_000_000;
+const inSeconds = (seconds) => NOW / 1000 + seconds;
+
+/** A client with new tokens ten minutes before the end (full jitter: five). */
+const beginFresh = (t, options = {}) => begin(t, { refreshBeforeMs: 600_000, ...options }, NOW);
+
+/** What a socket has sent, without pings. */
+const asked = (ws) => ws.take().filter((f) => f.type !== "ping");
+
+test("a new token in time, for the session and for the next", async (t) => {
+  const { client, tick } = await beginFresh(t);
+  const { ws } = login("s1", { expires_at: inSeconds(3600), heartbeat_ms: 86_400_000 });
+  tick(3_299_000);
+  await settle();
+  assert.deepEqual(asked(ws), []);
+  tick(1_000);
+  await settle();
+  const [refresh] = asked(ws);
+  assert.deepEqual([refresh.type, refresh.token], ["refresh", "token-2"]);
+  ws.receive({ type: "refreshed", id: refresh.id, expires_at: inSeconds(7200) });
+  await settle();
+  assert.equal(client.session.expires_at, inSeconds(7200));
+  tick(3_600_000);
+  await settle();
+  const [again] = asked(ws);
+  assert.equal(again.token, "token-3");
+  ws.receive({ type: "refreshed", id: again.id });
+  await settle();
+  tick(36_000_000);
+  await settle();
+  assert.deepEqual(asked(ws), [], "a token without an end");
+  ws.drop(1006);
+  tick(1_000);
+  await settle();
+  assert.equal(login("s2").hello.token, "token-3");
+});
+
+test("a token that fails is tried again in half of the time, and not after the end of all", async (t) => {
+  let tokens = 0;
+  const { client, tick } = await beginFresh(t, {
+    token: () => {
+      if (++tokens === 2) throw new Error("login service is down");
+      return `token-${tokens}`;
+    },
+  });
+  const { ws } = login("s1", { expires_at: inSeconds(20), heartbeat_ms: 86_400_000 });
+  tick(10_000); // half: the token is shorter than refreshBeforeMs
+  await settle();
+  assert.equal(tokens, 2);
+  assert.deepEqual(asked(ws), []);
+  tick(5_000);
+  await settle();
+  const [refresh] = asked(ws);
+  ws.receive({ type: "error", id: refresh.id, code: "unavailable", retryable: true });
+  await settle();
+  tick(2_500);
+  await settle();
+  assert.equal(asked(ws)[0].token, "token-4");
+  client.stop();
+  tick(100_000);
+  await settle();
+  assert.equal(tokens, 4);
+});
+
+test("no refresh: by default, without an end, and no second of a gateway that knows none", async (t) => {
+  for (const [options, expires_at, want] of [[{ refreshBeforeMs: undefined }, inSeconds(60), 0], [{}, undefined, 0], [{}, inSeconds(60), 1]]) {
+    await t.test(String(want), async (t) => {
+      const { tick } = await beginFresh(t, options);
+      const { ws } = login("s1", { expires_at, heartbeat_ms: 86_400_000 });
+      let got = 0;
+      for (let n = 0; n < 59; n++) {
+        tick(1_000);
+        await settle();
+        for (const { id } of asked(ws)) ws.receive({ type: "error", id, code: "unsupported" }, got++);
+      }
+      assert.equal(got, want);
+    });
+  }
+});
+
+test("refreshWait", () => {
+  assert.equal(refreshWait(3_600_000, 600_000, 0), 3_000_000);
+  assert.equal(refreshWait(3_600_000, 600_000, 1), 3_300_000);
+  assert.equal(refreshWait(300_000, 600_000, 0), 150_000);
+  assert.equal(refreshWait(-5, 600_000, 0), 1_000);
 });
