@@ -78,6 +78,7 @@ func (w *Worker) lookupGroup(now time.Time, t *tenure, head *schema.GroupAnswer,
 		answer.Counts = append(answer.Counts, make([]uint32, len(uids))...)
 		return 0
 	}
+	head.Suspect = head.Suspect || t.handing
 	head.Rebuilding = t.unknownLocked(now)
 	head.Stamp = t.dir.Stamp()
 	for _, uid := range uids {
@@ -114,6 +115,7 @@ func (w *Worker) explain(data []byte) schema.Message {
 		head.Code = schema.CodeMismatch
 		return &schema.ExplainAnswer{Head: head}
 	}
+	head.Suspect = head.Suspect || t.handing
 	now := time.Now()
 	e := schema.Explanation{
 		UID: req.UID, Slot: t.target.Slot, Owner: string(t.target.Authority.Node), Boot: t.target.Authority.Boot,

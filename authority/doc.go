@@ -53,7 +53,8 @@
 //	keepSlots      the only one that takes slots up
 //	heedDisconnects, and a short-lived one an event that it heeds
 //	handOver       one at a time: slots on their way to another worker
-//	reread         one short-lived read a key, when a request shows that the view is behind
+//	beside         short-lived, one at a time of each name, so that keepSlots waits for no bucket: the
+//	               read of a key, the lifting of a slot's fence, the list of gateways, the reaping
 //
 // # Invariants
 //
@@ -64,6 +65,9 @@
 //     last acknowledged attempt, and over the connection of that attempt. Otherwise look-ups,
 //     touches, unregister and sync are answered, marked suspect, as long as no other owner is
 //     known: where nobody can write, nobody can succeed.
+//   - From before a successor is written into a slot's key nothing is committed there any more, and
+//     every answer is marked suspect.
+//   - A fence of a slot is held at most once, and none below the highest seen.
 //   - A uid without routes is unknown, not offline, until every gateway that may have sessions of
 //     the slot has sent its last chunk or is gone.
 //   - Events leave in the order of their stamps; none while the slot is being rebuilt. An offline
@@ -89,6 +93,8 @@
 //	slot key names another    the tenure is dropped, its requesters get mismatch and the new owner
 //	slot key deleted, or      the tenure is dropped once the bucket has been read after its claim, and
 //	  older than its tenure   the slot claimed again: nobody else need ever do it
+//	hand-over unanswered      the slot is suspect until the key has another revision: the successor's,
+//	                          or ours, which is written over it as soon as the bucket answers
 //	claim unanswered          found by the next look at the view: the key names us, we take it up
 //	gateway under a new boot  it may have taken over the sockets of the one before, whose routes count
 //	                          for nothing: who has no route is unknown until it has synced the slot

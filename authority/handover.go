@@ -2,7 +2,6 @@ package authority
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -57,7 +56,7 @@ func (w *Worker) leave(ctx context.Context) {
 	defer cancel()
 	var silent []schema.Process
 	for ctx.Err() == nil && w.holder.Trusted() {
-		w.follow(ctx, time.Now()) // what was handed to us at the last moment
+		w.follow(time.Now()) // what was handed to us at the last moment
 		others := slices.DeleteFunc(w.liveWorkers(), func(p schema.Process) bool {
 			return p == w.Me() || slices.Contains(silent, p)
 		})
@@ -88,25 +87,35 @@ func (w *Worker) handOver(ctx context.Context, moves []move) (handed int, silent
 	var running sync.WaitGroup
 	for _, m := range moves {
 		running.Go(func() {
-			fence, err := w.bucket.Claim(ctx, m.target.Slot, m.target.Fence, m.to)
-			if err != nil {
-				if errors.Is(err, lease.ErrConflict) {
-					w.reread(subjects.SlotKey(m.target.Slot))
-				}
-				w.log.Info("slot not handed over", "target", m.target.String(), "to", m.to.String(), "err", err)
-				return
+			if target, ok := w.handOne(ctx, m); ok {
+				mu.Lock()
+				defer mu.Unlock()
+				moved = append(moved, target)
 			}
-			w.view.Saw(m.target.Slot, fence)
-			if t := w.held[m.target.Slot].Load(); t != nil && t.target == m.target {
-				w.drop(t, handedOver)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			moved = append(moved, schema.Target{Slot: m.target.Slot, Fence: fence, Authority: m.to})
 		})
 	}
 	running.Wait()
 	return len(moved), w.awaitReady(ctx, moved)
+}
+
+// handOne writes the successor into a slot's key. From before the write the tenure decides nothing any
+// more: the server may have taken it long before its answer is here. Where no answer comes, follow
+// writes the key again.
+func (w *Worker) handOne(ctx context.Context, m move) (schema.Target, bool) {
+	slot := m.target.Slot
+	t := w.held[slot].Load()
+	if t == nil || t.target != m.target || !t.hand() {
+		return schema.Target{}, false
+	}
+	fence, err := w.bucket.Claim(ctx, slot, m.target.Fence, m.to)
+	if err != nil {
+		w.log.Info("slot not handed over", "target", m.target.String(), "to", m.to.String(), "err", err)
+		w.reread(subjects.SlotKey(slot))
+		return schema.Target{}, false
+	}
+	w.view.Saw(slot, fence)
+	w.drop(t, handedOver)
+	return schema.Target{Slot: slot, Fence: fence, Authority: m.to}, true
 }
 
 // awaitReady waits until the successors know all of the slots' routes, a second at the most. It gives

@@ -2,8 +2,10 @@ package authority
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/schema"
 	"github.com/rollcall-mesh/rollcall/subjects"
 )
@@ -33,6 +35,14 @@ func (w *Worker) overtaken(answer schema.AnswerHead, seen schema.Revision) schem
 	return answer
 }
 
+// lift has reclaim run beside the claim loop, once at a time for each slot.
+func (w *Worker) lift(slot schema.Slot, seen schema.Revision) {
+	w.beside("lift "+subjects.SlotKey(slot), func(ctx context.Context) (changed bool) {
+		w.reclaim(ctx, slot, seen)
+		return false // a notice tells of what was written
+	})
+}
+
 // reclaim writes the key of a slot that it leaves to us, at a fence below one already seen, again until
 // its revision is above all that was seen. The next look at the view takes the slot up, with an empty
 // directory; where a read or a write fails here, it comes back to this.
@@ -40,28 +50,18 @@ func (w *Worker) reclaim(ctx context.Context, slot schema.Slot, seen schema.Revi
 	if !w.holder.Trusted() {
 		return
 	}
-	if err := w.view.Reread(ctx, subjects.SlotKey(slot)); err != nil {
-		w.log.Warn("slot not reclaimed", "slot", slot, "err", err)
+	w.lifted[slot].Store(true) // before the notice tells that it is
+	fence, err := w.bucket.Lift(ctx, slot, seen, mostRewrites, w.Me())
+	switch {
+	case err == nil:
+		w.log.Warn("fence lifted: a NATS server has lost writes, or did not answer one", "slot", slot, "fence", fence, "seen", seen)
 		return
-	}
-	fence, owner := w.view.Key(slot)
-	if owner != w.Me() {
-		return
-	}
-	if seen > fence && seen-fence > mostRewrites {
+	case errors.Is(err, lease.ErrFar):
 		w.jump(ctx, seen)
-		return
 	}
-	for fence <= seen {
-		next, err := w.bucket.Claim(ctx, slot, fence, owner)
-		if err != nil {
-			w.log.Warn("slot not reclaimed", "slot", slot, "fence", fence, "seen", seen, "err", err)
-			return
-		}
-		fence = next
-	}
-	w.lifted[slot] = true
-	w.log.Warn("fence lifted above one already seen: a NATS server has lost writes", "slot", slot, "fence", fence, "seen", seen)
+	w.lifted[slot].Store(false)
+	w.log.Warn("slot not reclaimed", "slot", slot, "seen", seen, "err", err)
+	w.reread(subjects.SlotKey(slot))
 }
 
 // jump moves the bucket's revisions above all that was seen, in one step. It empties the bucket,

@@ -69,7 +69,7 @@ type need struct {
 }
 
 // do is the one path of every slot operation: the target is compared, then the lease, then the
-// sender, then the directory acts. All of it happens after the message was taken from the queue.
+// sender, then whether a successor may stand in the key; then the directory acts. All of it happens after the message was taken from the queue.
 func (w *Worker) do(head schema.SlotHead, need need, act act) schema.AnswerHead {
 	t := w.held[head.Target.Slot].Load()
 	answer := w.check(t, head.Target, head.Seen)
@@ -90,6 +90,11 @@ func (w *Worker) do(head schema.SlotHead, need need, act act) schema.AnswerHead 
 	defer t.mu.Unlock()
 	if t.ended {
 		answer.Code, answer.Differs = schema.CodeMismatch, "fence"
+		return answer
+	}
+	answer.Suspect = answer.Suspect || t.handing
+	if need.lease && t.handing { // the successor answers in a moment
+		answer.Code = schema.CodeRetry
 		return answer
 	}
 	now := time.Now()

@@ -46,10 +46,13 @@ func (w *Worker) keepSlots(ctx context.Context) {
 		if live := w.liveWorkers(); !slices.Equal(live, k.live) {
 			k.live, k.still = live, time.Now()
 		}
-		w.follow(ctx, time.Now())
+		w.follow(time.Now())
 		w.claim(ctx, &k)
+		if len(w.unlisted()) > 0 {
+			w.listGateways()
+		}
 		w.balance(&k)
-		w.reap(ctx)
+		w.beside("silent processes", w.reap)
 		w.upkeep(ctx)
 		select {
 		case <-w.wake:
@@ -61,8 +64,7 @@ func (w *Worker) keepSlots(ctx context.Context) {
 }
 
 // follow drops and takes up slots as the view says.
-func (w *Worker) follow(ctx context.Context, now time.Time) {
-	var taken []*tenure
+func (w *Worker) follow(now time.Time) {
 	for i := range w.held {
 		s := schema.Slot(i)
 		target, seen, owned := w.view.Address(s)
@@ -70,33 +72,23 @@ func (w *Worker) follow(ctx context.Context, now time.Time) {
 		switch {
 		case held == nil:
 		case held.deposedBy(target):
+			if target.Fence != held.target.Fence { // an older one: its log may give ours out a second time
+				w.view.Saw(s, held.target.Fence+1)
+			}
 			w.drop(held, movedAway)
 			held = nil
 		case owned && seen > held.target.Fence:
 			w.drop(held, overtaken)
 			held = nil
+		case held.isHanding() && !w.handing.Load():
+			// Nobody knows whether the successor was written into the key, or still will be. Written once
+			// more, the key names us under another fence, and the other write has lost.
+			w.lift(s, held.target.Fence)
 		}
-		switch mine := owned && target.Authority == w.Me(); {
-		case held != nil || !mine:
-		case seen > target.Fence:
-			w.reclaim(ctx, s, seen)
-		default:
-			if t := w.take(target, now, w.cause(s)); t != nil {
-				taken = append(taken, t)
-			}
+		if held == nil && owned && target.Authority == w.Me() {
+			w.take(target, now, schema.CauseHanded)
 		}
 	}
-	w.awaitGateways(ctx, taken)
-}
-
-// cause tells why a slot's key names us without a claim of ours that was answered: we have lifted its
-// fence, or its former owner has handed it over.
-func (w *Worker) cause(s schema.Slot) schema.SlotCause {
-	if w.lifted[s] {
-		w.lifted[s] = false
-		return schema.CauseRetaken
-	}
-	return schema.CauseHanded
 }
 
 // claim writes this process into the keys of slots that nobody owns and that are its turn, side by
@@ -117,16 +109,12 @@ func (w *Worker) claim(ctx context.Context, k *keeper) {
 		})
 	}
 	running.Wait()
-	var taken []*tenure
 	for _, target := range won {
 		if target.Fence > 0 {
 			delete(k.unowned, target.Slot)
-			if t := w.take(target, time.Now(), schema.CauseClaimed); t != nil {
-				taken = append(taken, t)
-			}
+			w.take(target, time.Now(), schema.CauseClaimed)
 		}
 	}
-	w.awaitGateways(ctx, taken)
 }
 
 // wanted gives the slots to claim now, as their keys stood when it was seen that nobody owns them, and
@@ -183,28 +171,34 @@ func (w *Worker) claimOne(ctx context.Context, unowned schema.Target) schema.Tar
 	return schema.Target{}
 }
 
-// take begins a tenure: an empty directory, then the subscription. It returns nil when the slot is
-// held already at that fence, or the connection does not take the subscription.
-func (w *Worker) take(target schema.Target, now time.Time, cause schema.SlotCause) *tenure {
+// take begins a tenure: an empty directory, then the subscription. A fence below one already seen is
+// lifted first. It does nothing where the slot is held already at that fence, or the connection does
+// not take the subscription.
+func (w *Worker) take(target schema.Target, now time.Time, cause schema.SlotCause) {
+	if seen := w.view.Highest(target.Slot); seen > target.Fence {
+		w.lift(target.Slot, seen)
+		return
+	}
 	if held := w.held[target.Slot].Load(); held != nil {
 		if held.target.Fence >= target.Fence {
-			return nil
+			return
 		}
 		w.drop(held, takenAnew)
 	}
 	t := newTenure(target, directory.New(target.Slot, target.Fence, w.settings()), now, now.Add(w.view.Config().Settle()))
-	t.cause = cause
+	if t.cause = cause; w.lifted[target.Slot].Swap(false) {
+		t.cause = schema.CauseRetaken
+	}
 	w.view.Saw(target.Slot, target.Fence)
 	w.held[target.Slot].Store(t)
 	sub, err := w.nc.ChanSubscribe(w.config.Prefix.SlotAll(target.Slot, target.Fence), w.loops[int(target.Slot)%len(w.loops)].Queue)
 	if err != nil {
 		w.log.Warn("slot not served", "target", target.String(), "err", fmt.Errorf("subscribe: %w", err))
 		w.held[target.Slot].Store(nil)
-		return nil
+		return
 	}
 	t.sub = sub
-	w.meter.moves.WithLabelValues(string(cause)).Inc()
-	return t
+	w.meter.moves.WithLabelValues(string(t.cause)).Inc()
 }
 
 func (w *Worker) settings() directory.Settings {
@@ -229,20 +223,32 @@ func (w *Worker) configure() {
 	w.log.Info("settings of the mesh changed", "policy", c.Policy, "max_sessions", c.MaxSessions, "grace", c.Grace())
 }
 
-// awaitGateways reads, after the claims, which gateways may have sessions of the slots taken: every
-// living one that was not yet without sockets when the fence was already known to it.
-func (w *Worker) awaitGateways(ctx context.Context, taken []*tenure) {
-	if len(taken) == 0 {
-		return
+// listGateways reads, after the claims, which gateways may have sessions of the slots taken: every
+// living one that was not yet without sockets when the fence was already known to it. It does so beside
+// the claim loop; slots taken meanwhile are the next look's.
+func (w *Worker) listGateways() {
+	w.beside("gateways", func(ctx context.Context) (changed bool) {
+		taken := w.unlisted()
+		if err := w.view.Refresh(ctx); err != nil {
+			w.log.Warn("gateways not read, the slots taken stay unknown until they are", "slots", len(taken), "err", err)
+			return false
+		}
+		gateways, wait := w.livingGateways(), w.youngWait()
+		for _, t := range taken {
+			t.await(gateways, wait)
+		}
+		return true
+	})
+}
+
+// unlisted gives the tenures that do not know yet which gateways to await.
+func (w *Worker) unlisted() (taken []*tenure) {
+	for i := range w.held {
+		if t := w.held[i].Load(); t != nil && t.unlisted() {
+			taken = append(taken, t)
+		}
 	}
-	if err := w.view.Refresh(ctx); err != nil {
-		w.log.Warn("gateways not read, the slots taken stay unknown until they are", "slots", len(taken), "err", err)
-		return
-	}
-	gateways, wait := w.livingGateways(), w.youngWait()
-	for _, t := range taken {
-		t.await(gateways, wait)
-	}
+	return taken
 }
 
 // gatewaysReturn is how long gateways may take to come back to a server that is up again: they try
@@ -308,23 +314,18 @@ func (w *Worker) upkeep(ctx context.Context) {
 		gone:   func(g schema.Process) bool { return w.view.Standing(lease.Gateway, g) == lease.Gone },
 		bound:  w.view.Config().Settle(),
 	}
-	var unlisted []*tenure // whose first read of the gateways failed
 	for i := range w.held {
 		t := w.held[i].Load()
 		for t != nil && t.upkeep(time.Now(), of, w.emit) && ctx.Err() == nil {
 		}
-		if t != nil && t.unlisted() {
-			unlisted = append(unlisted, t)
-		}
 	}
-	w.awaitGateways(ctx, unlisted)
 }
 
 // reap ends the leases of processes whose key has stood still for a whole lease, by this process's
 // own clock. One of all the workers wins the write; a zombie's next renewal then fails.
-func (w *Worker) reap(ctx context.Context) {
+func (w *Worker) reap(ctx context.Context) (changed bool) {
 	if !w.holder.Trusted() {
-		return
+		return false
 	}
 	span := w.view.Config().Lease()
 	for _, role := range []lease.Role{lease.Authority, lease.Gateway} {
@@ -344,6 +345,7 @@ func (w *Worker) reap(ctx context.Context) {
 			}
 		}
 	}
+	return false // a notice tells of what was written
 }
 
 // buryAfter is when the key of a dead process is deleted.

@@ -21,6 +21,7 @@ type tenure struct {
 
 	mu      sync.Mutex
 	ended   bool // the slot is another's, or nobody's: nothing is answered from here any more
+	handing bool // a successor may stand in the slot's key by now: what must be decided once is not decided here
 	dir     *directory.Directory
 	rebuild rebuild
 }
@@ -193,6 +194,25 @@ func (t *tenure) configure(s directory.Settings) {
 	if !t.ended {
 		t.dir.Configure(s)
 	}
+}
+
+// hand notes that a successor is about to be written into the slot's key. It is never taken back: a
+// write that was not answered may still come, and so the tenure ends by the key's next revision. False
+// where it has ended, or is handed over already.
+func (t *tenure) hand() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended || t.handing {
+		return false
+	}
+	t.handing = true
+	return true
+}
+
+func (t *tenure) isHanding() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.handing
 }
 
 func (t *tenure) end() {

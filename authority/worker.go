@@ -61,17 +61,17 @@ type Worker struct {
 
 	held [schema.Slots]atomic.Pointer[tenure] // filled by the claim loop only
 
-	lifted [schema.Slots]bool // owned by the claim loop: whose fence it has lifted and not yet taken up
+	lifted [schema.Slots]atomic.Bool // whose fence was lifted, and is not yet taken up
 
 	leaving atomic.Bool // the process ends: it takes no more slots
 	handing atomic.Bool // slots are on their way to another worker
 	proofs  atomic.Bool // disconnect events are imported
 
-	mu     sync.Mutex
-	me     schema.Process      // of the running life
-	asking map[string]struct{} // keys whose read is on its way
-	tasks  *sync.WaitGroup     // of the running life
-	life   context.Context     // of the running life; ended under mu, so that no task starts after it
+	mu    sync.Mutex
+	me    schema.Process      // of the running life
+	busy  map[string]struct{} // what is done beside, by name
+	tasks *sync.WaitGroup     // of the running life
+	life  context.Context     // of the running life; ended under mu, so that no task starts after it
 }
 
 // New makes a worker on a connection; it starts nothing.
@@ -81,10 +81,10 @@ func New(nc *nats.Conn, b *lease.Bucket, v *lease.View, c Config) (*Worker, erro
 	}
 	w := &Worker{
 		nc: nc, bucket: b, view: v, config: c,
-		log:    cmp.Or(c.Log, slog.New(slog.DiscardHandler)),
-		out:    newOutbox(),
-		wake:   make(chan struct{}, 1),
-		asking: map[string]struct{}{},
+		log:  cmp.Or(c.Log, slog.New(slog.DiscardHandler)),
+		out:  newOutbox(),
+		wake: make(chan struct{}, 1),
+		busy: map[string]struct{}{},
 	}
 	w.meter = newMetrics(c.Metrics, w)
 	w.asks = lease.NewLoop(queued, w.serveAsk)
@@ -158,7 +158,7 @@ func (w *Worker) begin(ctx context.Context, me schema.Process, tasks *sync.WaitG
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.me, w.life, w.tasks = me, ctx, tasks
-	clear(w.asking)
+	clear(w.busy)
 }
 
 // finish ends a life and waits for all that it has started.
@@ -208,29 +208,40 @@ func (w *Worker) probe(ctx context.Context) error {
 
 // reread reads a key from the stream's leader, beside the serving loops; one read in flight a key.
 func (w *Worker) reread(key string) {
-	if !w.mark(key, true) {
-		return
-	}
-	w.spawn(func(ctx context.Context) {
-		defer w.mark(key, false)
+	w.beside("read "+key, func(ctx context.Context) (changed bool) {
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
 		if err := w.view.Reread(ctx, key); err != nil {
 			w.log.Debug("read of a key failed", "key", key, "err", err)
 		}
-		w.look()
+		return true
 	})
 }
 
-// mark notes that a key's read begins or has ended; false where it was under way already.
-func (w *Worker) mark(key string, begins bool) bool {
+// beside runs f under the running life, one at a time of each name: what it waits for keeps up no loop.
+// Where f has changed something, the claim loop looks again.
+func (w *Worker) beside(name string, f func(context.Context) (changed bool)) {
+	if !w.mark(name, true) {
+		return
+	}
+	w.spawn(func(ctx context.Context) {
+		changed := f(ctx)
+		w.mark(name, false)
+		if changed {
+			w.look()
+		}
+	})
+}
+
+// mark notes that something is begun beside, or has ended; false where it was under way already.
+func (w *Worker) mark(name string, begins bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, under := w.asking[key]
+	_, under := w.busy[name]
 	if begins {
-		w.asking[key] = struct{}{}
+		w.busy[name] = struct{}{}
 	} else {
-		delete(w.asking, key)
+		delete(w.busy, name)
 	}
 	return !under
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/rollcall-mesh/rollcall/schema"
 	"github.com/rollcall-mesh/rollcall/subjects"
@@ -28,6 +29,46 @@ func (b *Bucket) Claim(ctx context.Context, s schema.Slot, seen schema.Revision,
 		return e.rev, nil
 	}
 	return 0, err
+}
+
+// Lift writes a slot's key that names me again, from wherever it stands, until its revision is above
+// one already seen; with no write where it is. It returns ErrConflict when the key names another, or
+// another writes it; ErrFar, and writes nothing, when that would take more than most writes.
+func (b *Bucket) Lift(ctx context.Context, s schema.Slot, above, most schema.Revision, me schema.Process) (schema.Revision, error) {
+	key := subjects.SlotKey(s)
+	e, err := b.read(ctx, key)
+	if err != nil {
+		return 0, err
+	}
+	if owner, _ := slotOwner(e); owner != me {
+		return 0, fmt.Errorf("lift %s: %w: it names %s", key, ErrConflict, owner)
+	}
+	last, err := b.last(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if above > last+most {
+		return 0, fmt.Errorf("lift %s above %d, from %d: %w", key, above, last, ErrFar)
+	}
+	fence := e.rev
+	for fence <= above {
+		if fence, err = b.Claim(ctx, s, fence, me); err != nil {
+			return 0, err
+		}
+	}
+	return fence, nil
+}
+
+// last is the revision of the last write to the bucket.
+func (b *Bucket) last(ctx context.Context) (schema.Revision, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	info, err := b.stream.Info(ctx)
+	b.reach.heard(err)
+	if err != nil {
+		return 0, b.explain("look at", "", err)
+	}
+	return schema.Revision(info.State.LastSeq), nil
 }
 
 func slotOwner(e entry) (schema.Process, bool) {

@@ -77,6 +77,6 @@
 //	consumer on a replica that is behind    its listing ends below the stream's last revision: the same
 //	read of a key fails                     the last value stays; the next read waits 50 ms to 1 s
 //
-// Not here: acting on the server's disconnect events (package authority), and the closing of gaps
-// below the highest fence by rewriting a slot's key or by a purge (a later issue).
+// Not here: acting on the server's disconnect events, and deciding when a fence is lifted or the bucket
+// emptied (package authority): here is how (Lift, Jump).
 package lease

@@ -20,6 +20,9 @@ var (
 	// ErrForeignBucket is returned when the bucket exists, but was not made by this program: reads
 	// of it could be stale, or its changes are not republished.
 	ErrForeignBucket = errors.New("bucket was not made by rollcall")
+	// ErrFar is returned when a revision to be written above is so far ahead of the bucket's that no lost
+	// tail of a log explains it.
+	ErrFar = errors.New("revision is too far ahead of the bucket's")
 	// ErrLost is the cause with which a life's context ends when its key was declared dead or
 	// deleted by another process.
 	ErrLost = errors.New("lease lost")

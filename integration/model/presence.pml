@@ -39,12 +39,13 @@
   X(no_fence) X(no_boot) X(fence_twice) X(ack_of_any) X(commit_at_once) X(commit_blind) X(forced_by_seq) \
   X(no_tombstone) X(tombstone_expires) X(mark_forgets) X(mark_drops_superseded) X(boot_returns) \
   X(touch_creates) X(sync_as_login) X(stale_kick) X(answer_before_seal) X(push_by_node) \
-  X(suspect_commits) X(renewal_blind) X(stale_event) X(handover_open) \
+  X(suspect_commits) X(renewal_blind) X(stale_event) X(handover_open) X(handing_forgotten) \
   X(offline_in_rebuild) X(active_blind) X(since_late) X(life_not_awaited)
 /* What must be reachable, or a search without an error says nothing. */
 #define GOALS(X) \
   X(goal_answered) X(goal_forced) X(goal_beaten) X(goal_yields) X(goal_settled) X(goal_swept) X(goal_reborn) \
-  X(goal_reused) X(goal_reclaimed) X(goal_succeeded) X(goal_returned) X(goal_suspect) X(goal_handed) X(goal_offline)
+  X(goal_reused) X(goal_reclaimed) X(goal_succeeded) X(goal_returned) X(goal_suspect) X(goal_handed) X(goal_rewritten) \
+  X(goal_offline)
 
 c_decl {
 \#include <stdio.h>
@@ -112,7 +113,8 @@ byte rank[NT+1];
 
 /* The holder of each tenure; sets are of tenures. */
 byte trusted, dead;          /* its lease, as it believes, as the bucket says */
-byte handing;                /* a hand-over is under way: it commits nothing, and answers as a suspect */
+byte handing;                /* it hands over: from now on it commits nothing, and answers as a suspect */
+byte sent;                   /* the write of its successor may still come to the key */
 byte ended;                  /* it has given the tenure up */
 byte listed;                 /* it has read which gateways to await */
 byte link[NT+1];             /* the number of its connection to NATS, */
@@ -191,7 +193,7 @@ active proctype World() {
   d_step { c_code { configure(); } }
   do
   ACQUIRE LOSE_TAIL TAKE_TWICE EACH_T(RECLAIM)
-  THREE(SUSPICION) THREE(CUT) THREE(RENEW) THREE(BURY) THREE(SUCCEED) THREE(HANDING) THREE(HAND_OVER)
+  THREE(SUSPICION) THREE(CUT) THREE(RENEW) THREE(BURY) THREE(SUCCEED) THREE(HANDING) THREE(HAND_OVER) THREE(REWRITE) THREE(FORGET)
 
   TELL(0,true) TELL(1,true) TELL(0,false) TELL(1,false)
   OPS(HEAR_REGISTER) OPS(HEAR_SYNC) OPS(SEND_COMMIT) EACH_T(KICK) EACH(SEAL) EACH_T(HEAR_SUPERSEDED) EACH(LEAVE) EACH(SETTLE)

@@ -34,10 +34,16 @@ inline acquire() {      /* the key names a new tenure */
   dead=dead|BIT(t); printf("the lease of tenure %d has stood still: dead\n", t) }
 #define SUCCEED(t) :: d_step { cutLink[t]!=0 && !HAS(dead,t) && (keyLink[t]==cutLink[t] || IS(stale_event)) -> \
   dead=dead|BIT(t); printf("the connection of tenure %d has ended: dead\n", t) }
-#define HANDING(t) :: d_step { IS(handover) && HAS(trusted,t) && cur==t && !HAS(handing,t) && !IS(handover_open) -> \
-  handing=handing|BIT(t); printf("tenure %d is about to hand over\n", t) }
-#define HAND_OVER(t) :: d_step { IS(handover) && HAS(trusted,t) && cur==t && count<TENURES && (HAS(handing,t) || IS(handover_open)) -> \
-  acquire(); printf("tenure %d hands over to %d\n", t, cur); DONE }
+#define HANDING(t) :: d_step { IS(handover) && HAS(trusted,t) && cur==t && !HAS(handing,t) -> \
+  sent=sent|BIT(t); if :: IS(handover_open) -> skip :: else -> handing=handing|BIT(t) fi; \
+  printf("tenure %d writes a successor into the key\n", t) }
+#define HAND_OVER(t) :: d_step { HAS(sent,t) && cur==t && count<TENURES -> \
+  acquire(); printf("the key names tenure %d, the successor of %d\n", cur, t); DONE }
+#define REWRITE(t) :: d_step { HAS(handing,t) && HAS(trusted,t) && cur==t && count<TENURES -> \
+  ended=ended|BIT(t); acquire(); printf("tenure %d has no answer to its hand-over, its boot takes the slot at revision %d\n", t, top); \
+  REACHED(goal_rewritten); DONE }
+#define FORGET(t) :: d_step { IS(handing_forgotten) && HAS(handing,t) && cur==t -> \
+  handing=handing&~BIT(t); printf("tenure %d reads that the key names it still, and goes on\n", t) }
 
 /* ---- gateways: package gateway, activate.go, conflict.go, kick.go, unregister.go, sync.go, life.go ---- */
 
