@@ -1,6 +1,7 @@
 // Package delivery is how a backend reaches its users: it looks them up, pushes messages to their
 // devices and closes their sessions. A backend in Go writes delivery.New(nc) and nothing else; all
-// others call the NATS service "presence", which a Service serves in JSON.
+// others call the NATS service "presence", which a Service serves in JSON, or the same over HTTP, by its
+// Handler.
 //
 //	d, err := delivery.New(nc)
 //	found, err := d.Lookup(ctx, []schema.UID{"alice"})
@@ -56,6 +57,8 @@
 //   - The service pushes to nobody of whom its answer could not tell: next names the first.
 //   - What the service says of its calls (JSON Schema in each endpoint's metadata) is derived from
 //     the types that it reads and writes.
+//   - HTTP and NATS share calls, workers and limits; without a key, compared in constant time, nothing
+//     of a request is read but its head.
 //   - What comes from outside is checked before it can reach a message that others share.
 //
 // Goroutines: New starts one, which keeps the view and the client and ends with Close, and one that

@@ -108,20 +108,48 @@ func (s *Service) endpoints() []endpoint {
 // handler serves each request of an endpoint beside the others: none waits for a slow one.
 func (s *Service) handler(ctx context.Context, e endpoint) micro.HandlerFunc {
 	return func(r micro.Request) {
-		select {
-		case s.places <- struct{}{}:
-		default:
+		if !s.enter() {
 			s.answer(e, r, nil, errBusy)
 			return
 		}
 		go func() {
-			defer func() { <-s.places }()
-			within, cancel := context.WithTimeout(ctx, s.config.Timeout+maxAwait+schema.MaxAckWait)
-			defer cancel()
-			body, err := e.serve(within, r.Data())
+			defer s.leave()
+			body, err := s.do(ctx, e, r.Data())
 			s.answer(e, r, body, err)
 		}()
 	}
+}
+
+// enter takes a place, if there is one.
+func (s *Service) enter() bool {
+	select {
+	case s.places <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *Service) leave() { <-s.places }
+
+// do serves a call that has a place, however it came: its answer fits a message.
+func (s *Service) do(ctx context.Context, e endpoint, request []byte) ([]byte, error) {
+	within, cancel := context.WithTimeout(ctx, s.config.Timeout+maxAwait+schema.MaxAckWait)
+	defer cancel()
+	body, err := e.serve(within, request)
+	if most := s.room() + headroom; err == nil && len(body) > most {
+		return nil, fmt.Errorf("%w: the answer has %d bytes, %d fit a message of this NATS server", ErrTooLarge, len(body), most)
+	}
+	return body, err
+}
+
+// failed gives the code of an error, and tells the operator of one that is not the caller's.
+func (s *Service) failed(e endpoint, err error) int {
+	code := status(err)
+	if code >= 500 {
+		s.config.Log.Warn("call failed", "call", e.name, "code", code, "error", err)
+	}
+	return code
 }
 
 // finish waits for the calls being served: it takes every place, for good.
@@ -135,14 +163,8 @@ func (s *Service) finish() {
 var errBusy = errors.New("too many calls at once, try again in a moment")
 
 func (s *Service) answer(e endpoint, r micro.Request, body []byte, err error) {
-	if most := s.room() + headroom; err == nil && len(body) > most {
-		err = fmt.Errorf("%w: the answer has %d bytes, %d fit a message of this NATS server", ErrTooLarge, len(body), most)
-	}
 	if err != nil {
-		code := status(err)
-		if code >= 500 {
-			s.config.Log.Warn("call failed", "call", e.name, "code", code, "error", err)
-		}
+		code := s.failed(e, err)
 		// Not r.Error: it notes the error in the request for the endpoint's statistics, which micro
 		// reads as soon as the handler has returned, and that is before the call is served.
 		err = r.Respond(nil, micro.WithHeaders(micro.Headers{

@@ -50,11 +50,12 @@ func (s *session) withConfig(args []string) []string {
 
 func printSetting(w io.Writer, ctx *kong.Context, flag *kong.Flag) error {
 	value := ctx.FlagValue(flag)
-	if flag.Tag.Has("secret") && value != "" {
-		value = "********"
-	}
-	if list, ok := value.([]string); ok {
+	list, several := value.([]string)
+	switch secret := flag.Tag.Has("secret"); {
+	case several && !secret:
 		value = redacted(list)
+	case secret && value != "" && (!several || len(list) > 0):
+		value = "********"
 	}
 	b, err := yaml.Marshal(map[string]any{flag.Name: value})
 	if err != nil {

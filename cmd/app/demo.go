@@ -67,7 +67,11 @@ func (c *DemoCmd) Run(s *session) error {
 	}
 	defer n.Stop()
 	p.dialer = n.dialer
-	roles := append(gateways, p.deliveryRole("d-1", &DeliveryFlags{}), p.chatRole("chat"))
+	asked, err := p.deliveryRole("d-1", &DeliveryFlags{})
+	if err != nil {
+		return err
+	}
+	roles := append(gateways, asked, p.chatRole("chat"))
 	welcome := func(ctx context.Context) error {
 		if p.health.wait(ctx, len(roles)+1) == nil && p.slotsReady(ctx) == nil {
 			c.welcome(s.out, p, n, time.Since(begun))

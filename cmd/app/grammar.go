@@ -42,6 +42,7 @@ var groups = []kong.Group{
 	{Key: "tools", Title: "Tools:"},
 	{Key: "jwt", Title: "Tokens, with --auth jwt:"},
 	{Key: "limits", Title: "Limits:"},
+	{Key: "api", Title: "HTTP API:"},
 	{Key: "nats", Title: "NATS:"},
 	{Key: "log", Title: "Log:"},
 }

@@ -58,8 +58,12 @@ func (c *AllCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
+	asked, err := p.deliveryRole(node, &c.DeliveryFlags)
+	if err != nil {
+		return err
+	}
 	return p.run(s.ctx, func(ctx context.Context) error {
-		return onTop(ctx, p.authorityRole(node, lease.Options{Replicas: c.Replicas}, false), p.afterAuthority(gw, p.deliveryRole(node, &c.DeliveryFlags)))
+		return onTop(ctx, p.authorityRole(node, lease.Options{Replicas: c.Replicas}, false), p.afterAuthority(gw, asked))
 	})
 }
 

@@ -21,7 +21,8 @@ type DeliveryCmd struct {
 
 // DeliveryFlags say how backends are served.
 type DeliveryFlags struct {
-	RouteCache int `name:"route-cache" placeholder:"USERS" help:"Answer from memory for users who were looked up in the last second, at most so many at a time; events keep it true. Default 0: off."`
+	RouteCache int      `name:"route-cache" placeholder:"USERS" help:"Answer from memory for users who were looked up in the last second, at most so many at a time; events keep it true. Default 0: off."`
+	API        APIFlags `embed:"" prefix:"api-" group:"api"`
 }
 
 // check tells what is wrong with the flags beyond their form.
@@ -36,7 +37,7 @@ func (f *DeliveryFlags) check() error {
 	if f.RouteCache < 0 {
 		return fmt.Errorf("%w: --route-cache takes a number of users, or 0 for none", errUsage)
 	}
-	return nil
+	return f.API.check()
 }
 
 // Run runs the service until it is ended.
@@ -53,11 +54,19 @@ func (c *DeliveryCmd) Run(s *session) error {
 		return err
 	}
 	defer p.close()
-	return p.run(s.ctx, p.deliveryRole(node, &c.DeliveryFlags))
+	role, err := p.deliveryRole(node, &c.DeliveryFlags)
+	if err != nil {
+		return err
+	}
+	return p.run(s.ctx, role)
 }
 
-// deliveryRole gives what runs the service.
-func (p *process) deliveryRole(node schema.NodeID, f *DeliveryFlags) part {
+// deliveryRole opens the API's listener, if there is to be one, and gives what runs the service.
+func (p *process) deliveryRole(node schema.NodeID, f *DeliveryFlags) (part, error) {
+	api, err := f.API.open(p)
+	if err != nil {
+		return nil, err
+	}
 	return func(ctx context.Context) error {
 		conns, err := p.connect(ctx, deploy.Delivery, node, 1)
 		if err != nil {
@@ -81,8 +90,17 @@ func (p *process) deliveryRole(node schema.NodeID, f *DeliveryFlags) part {
 		defer d.Close()
 		p.health.add("delivery "+string(node), func() error { return errors.Join(connected(conns), knowsTheMesh(ctx, d)) })
 		log.Info("serving", "service", p.prefix.Service())
-		return delivery.NewService(d, delivery.ServiceConfig{Version: semver(version()), Log: log}).Run(ctx)
-	}
+		service := delivery.NewService(d, delivery.ServiceConfig{Version: semver(version()), Log: log})
+		if api == nil {
+			return service.Run(ctx)
+		}
+		handler, err := service.Handler(f.API.Keys)
+		if err != nil {
+			return err
+		}
+		log.Info("API listens", "at", api.Addr(), "tls", f.API.Cert != "")
+		return onTop(ctx, service.Run, serveAPI(api, handler))
+	}, nil
 }
 
 // knowsTheMesh reports whether the bucket has been read.
