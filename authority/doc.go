@@ -19,7 +19,8 @@
 //	                  +-----+------+
 //	                        | outbox (bounded, in stamp order)
 //	                        v
-//	                   event.<slot>.<token>
+//	                   event.<slot>.<token> --acknowledged, repeated--> stream presence_events, where
+//	                                                                    the setting events is on
 //
 //	bucket --notices--> lease.View --wake--> slots.go: follow, claim, balance, reap, upkeep
 //	sys.disconnect -----------------------> proof.go: end the lease of a worker that has lost its
@@ -49,7 +50,7 @@
 //
 //	loop.run       max(2, GOMAXPROCS) for slot requests (a slot always goes to the same one, so that
 //	               its requests stay in order), as many for look-ups
-//	publish        events
+//	publish        events, and their way into the stream (recorder.go; journal.go decides, purely)
 //	keepSlots      the only one that takes slots up
 //	heedDisconnects, and a short-lived one an event that it heeds
 //	handOver       one at a time: slots on their way to another worker
@@ -102,5 +103,11 @@
 //	a wedged loop             takes no probe: no renewal is sent, the lease ends
 //	owner changes in a grace  the offlines held back are gone; the next owner's rebuilt has watchers
 //	                          look up again
+//	the stream of events      who listens hears each event at once all the same. What it has not
+//	  takes nothing           acknowledged is repeated for a minute, at most 65,536 events, one at a time
+//	                          until it takes one; a user's stay in order, the id <slot>.<fence>.<k> keeps
+//	                          a repeated one from standing there twice. What is lost to it is counted,
+//	                          and rebuilt is told there on its slot, however long that takes. What was
+//	                          on its way when a life ends is lost too: the next owner's rebuilt tells
 //	outbox full               events are dropped and counted; the slot's watchers are told rebuilt
 package authority

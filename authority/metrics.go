@@ -13,6 +13,7 @@ type metrics struct {
 	outcomes      *prometheus.CounterVec // of logins, by operation and code
 	events        *prometheus.CounterVec // by type
 	eventsDropped prometheus.Counter
+	eventStream   recordMetrics
 	moves         *prometheus.CounterVec // of slots: taken, or why dropped
 	endings       *prometheus.CounterVec // of other processes' leases, by proof or by time
 	corrupt       prometheus.Counter
@@ -36,6 +37,11 @@ func newMetrics(r prometheus.Registerer, w *Worker) *metrics {
 	}
 	corrupt := name("corrupt_fences_total")
 	corrupt.Help = "Requests that named a fence too far above the bucket's to be one."
+	plain := func(s, help string) prometheus.Counter {
+		o := name(s)
+		o.Help = help
+		return f.NewCounter(o)
+	}
 	dropped := name("events_dropped_total")
 	dropped.Help = "Events that were not published; their slots' watchers were told to look up again."
 	m := &metrics{
@@ -43,15 +49,21 @@ func newMetrics(r prometheus.Registerer, w *Worker) *metrics {
 		outcomes:      counter("logins_total", "Entries of register and commit, by outcome.", "op", "code"),
 		events:        counter("events_total", "Events published, by type.", "type"),
 		eventsDropped: f.NewCounter(dropped),
-		moves:         counter("slot_moves_total", "Slots taken, and dropped by cause.", "what"),
-		endings:       counter("leases_ended_total", "Leases of other processes ended, by proof or by time.", "how"),
-		corrupt:       f.NewCounter(corrupt),
+		eventStream: recordMetrics{
+			stored: plain("events_stored_total", "Events that the stream presence_events has acknowledged."),
+			again:  plain("events_repeated_total", "Events sent to the stream presence_events once more, for want of an acknowledgement."),
+			lost:   plain("events_lost_total", "Events that the stream presence_events has missed; rebuilt is told there on their slots."),
+		},
+		moves:   counter("slot_moves_total", "Slots taken, and dropped by cause.", "what"),
+		endings: counter("leases_ended_total", "Leases of other processes ended, by proof or by time.", "how"),
+		corrupt: f.NewCounter(corrupt),
 	}
 	gauge := func(s, help string, value func() float64) {
 		f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "rollcall", Subsystem: "authority", Name: s, Help: help}, value)
 	}
 	gauge("slots", "Slots held.", func() float64 { return float64(w.totals().slots) })
 	gauge("routes", "Routes in the directories of the slots held.", func() float64 { return float64(w.totals().routes) })
+	gauge("events_unstored", "Events that the stream presence_events has not acknowledged yet.", func() float64 { return float64(w.recording.Load().count()) })
 	gauge("offlines_held", "Users whose offline event is held back.", func() float64 { return float64(w.totals().offlines) })
 	return m
 }

@@ -1,9 +1,7 @@
 package authority
 
 import (
-	"context"
 	"sync"
-	"time"
 
 	"github.com/rollcall-mesh/rollcall/schema"
 )
@@ -55,35 +53,6 @@ func (o *outbox) take() []schema.Event {
 	}
 	clear(o.lossy)
 	return events
-}
-
-// publish sends what is in the outbox until ctx ends.
-func (w *Worker) publish(ctx context.Context) {
-	for {
-		select {
-		case <-w.out.wake:
-		case <-ctx.Done():
-			return
-		}
-		at := time.Now().UTC().Format(time.RFC3339Nano)
-		for _, e := range w.out.take() {
-			e.At = at
-			w.publishEvent(e)
-		}
-	}
-}
-
-func (w *Worker) publishEvent(e schema.Event) {
-	subject := w.config.Prefix.SlotEvent(e.Slot)
-	if e.UID != "" {
-		subject = w.config.Prefix.Event(e.UID)
-	}
-	if err := w.nc.Publish(subject, e.AppendJSON(nil)); err != nil {
-		w.meter.eventsDropped.Inc()
-		w.log.Debug("event not published", "subject", subject, "err", err)
-		return
-	}
-	w.meter.events.WithLabelValues(string(e.Type)).Inc()
 }
 
 func (w *Worker) emit(events []schema.Event) {

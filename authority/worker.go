@@ -67,6 +67,8 @@ type Worker struct {
 	handing atomic.Bool // slots are on their way to another worker
 	proofs  atomic.Bool // disconnect events are imported
 
+	recording atomic.Pointer[recorder] // of events; nil while it is off. Its counts are read for the metrics
+
 	mu    sync.Mutex
 	me    schema.Process      // of the running life
 	busy  map[string]struct{} // what is done beside, by name

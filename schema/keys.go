@@ -22,6 +22,7 @@ type Config struct {
 	Policy      string `json:"policy"`
 	MaxSessions int    `json:"max_sessions"` // of one uid
 	GraceMS     int64  `json:"grace_ms"`     // by which an offline event is held back; 0 = not at all
+	Events      bool   `json:"events"`       // authorities see to it that the stream of events misses none
 }
 
 // DefaultConfig is what the first authority writes.

@@ -18,6 +18,9 @@ func (p Prefix) SlotEvents() string { return p.join("event", "*") }
 // AllEvents matches the events of every uid and slot.
 func (p Prefix) AllEvents() string { return p.join("event", ">") }
 
+// EventStream is the JetStream stream that keeps events, where one is wanted: presence_events.
+func (p Prefix) EventStream() string { return p.name("presence_events") }
+
 // ParseEvent reads the uid of a uid's event.
 func (p Prefix) ParseEvent(subject string) (schema.UID, bool) { return p.parseUser("event", subject) }
 

@@ -47,10 +47,10 @@ func (p Prefix) DeliveryPermissions() Permissions {
 }
 
 // BackendPermissions are those of services in any language, which ask the service and answer what
-// clients send.
+// clients send. They may consume the stream of events, where there is one.
 func (p Prefix) BackendPermissions() Permissions {
 	return Permissions{
-		Publish:   p.service(),
+		Publish:   append(p.service(), p.consumeEvents()...),
 		Subscribe: []string{p.inbox("backend"), p.AllEvents(), p.AllUp(), p.AuthConnect(), p.AuthWatch(), p.join("fallback", ">")},
 	}
 }
@@ -61,6 +61,16 @@ func (p Prefix) readBucket() []string {
 	return []string{
 		"$JS.API.STREAM.INFO." + stream, "$JS.API.STREAM.MSG.GET." + stream,
 		"$JS.API.CONSUMER.CREATE." + stream + ".*." + p.BucketSubjects(), "$JS.API.CONSUMER.DELETE." + stream + ".*",
+		"$JS.FC." + stream + ".>",
+	}
+}
+
+// consumeEvents is what a consumer of the stream of events publishes.
+func (p Prefix) consumeEvents() []string {
+	stream := p.EventStream()
+	return []string{
+		"$JS.API.STREAM.INFO." + stream, "$JS.API.CONSUMER.CREATE." + stream + ".>", "$JS.API.CONSUMER.INFO." + stream + ".*",
+		"$JS.API.CONSUMER.MSG.NEXT." + stream + ".*", "$JS.API.CONSUMER.DELETE." + stream + ".*", "$JS.ACK." + stream + ".>",
 		"$JS.FC." + stream + ".>",
 	}
 }

@@ -71,6 +71,7 @@ func TestBuilders(t *testing.T) {
 		}
 		require.Equal(t, name+"presence", p.Service())
 		require.Equal(t, name+"presence", p.Bucket())
+		require.Equal(t, name+"presence_events", p.EventStream())
 		require.Equal(t, "KV_"+name+"presence", p.BucketStream())
 		require.Equal(t, "$KV."+name+"presence.>", p.BucketSubjects())
 		require.Equal(t, "$KV."+name+"presence.slot.17", p.BucketKey(subjects.SlotKey(17)))

@@ -14,10 +14,11 @@ import (
 )
 
 // SetupCmd shows or changes what all processes of the mesh share. It makes the bucket where there
-// is none. Policy, limits and grace reach running processes at once; the other times are read at
-// their start.
+// is none. Policy, limits, grace and what is kept reach running processes at once; the other times
+// are read at their start.
 type SetupCmd struct {
 	Output
+	KeepFlags   `embed:""`
 	Policy      string         `name:"policy" placeholder:"NAME" help:"Conflict policy: levels, single, one_per_flag or multi, each also with _reject_new."`
 	MaxSessions int            `name:"max-sessions" placeholder:"N" help:"Sessions a user may have."`
 	Lease       time.Duration  `name:"lease" placeholder:"DURATION" help:"How long a silent process keeps what it holds."`
@@ -53,8 +54,14 @@ func (c *SetupCmd) Run(s *session) error {
 		return err
 	}
 	before := b.Config()
+	if err := c.prepare(ctx, b); err != nil {
+		return err
+	}
 	after, err := b.Configure(ctx, c.change)
 	if err != nil {
+		return err
+	}
+	if err := c.remarks(s, before, after); err != nil {
 		return err
 	}
 	return c.print(s, before, after)
@@ -62,8 +69,8 @@ func (c *SetupCmd) Run(s *session) error {
 
 // check tells what is wrong with the flags whatever the settings are now.
 func (c *SetupCmd) check() error {
-	if c.Policy == "" {
-		return nil
+	if err := c.KeepFlags.check(); err != nil || c.Policy == "" {
+		return err
 	}
 	if _, err := directory.ParsePolicy(c.Policy); err != nil {
 		return fmt.Errorf("%w: --policy: %w", errUsage, err)
@@ -86,6 +93,7 @@ func (c *SetupCmd) change(to *schema.Config) error {
 	if c.Grace != nil {
 		to.GraceMS = c.Grace.Milliseconds()
 	}
+	c.KeepFlags.change(to)
 	if err := to.Check(); err != nil {
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}
@@ -106,6 +114,7 @@ func (c *SetupCmd) print(s *session, before, after schema.Config) error {
 	t.row("heartbeat", after.Heartbeat())
 	t.row("ttl", after.TTL())
 	t.row("grace", after.Grace())
+	t.row("events", switched(after.Events))
 	t.row("slots", after.Slots)
 	t.row("format", after.Format)
 	return t.flush()

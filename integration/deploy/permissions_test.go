@@ -84,8 +84,11 @@ var roles = []role{
 		user: deploy.Backend,
 		publishes: []string{
 			"presence.lookup", "presence.push", "presence.kick", "presence.sessions", "presence.explain", "presence.slots", "presence.stats",
+			"$JS.API.STREAM.INFO.presence_events", "$JS.API.CONSUMER.CREATE.presence_events.mail", "$JS.API.CONSUMER.CREATE.presence_events.mail.event.>",
+			"$JS.API.CONSUMER.MSG.NEXT.presence_events.mail", "$JS.ACK.presence_events.mail.1.2.3.4.5",
 		},
 		mayNot: append([]string{
+			"$JS.API.STREAM.DELETE.presence_events", "$JS.API.STREAM.PURGE.presence_events", "$JS.API.STREAM.UPDATE.presence_events",
 			"$KV.presence.slot.17", "slot.17.42.remove", "push.gw-1.boot", "kick.gw-1.boot", "authority.a-1.boot.lookup",
 			"event.17.alice", "up.17.alice", "revoke", "$JS.API.STREAM.INFO.KV_presence", "_INBOX_delivery.x",
 		}, nobodys...),

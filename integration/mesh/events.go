@@ -60,6 +60,21 @@ func (e *Events) Of(uid schema.UID) (told []string) {
 	return told
 }
 
+// Once is Of for who takes nothing that is not above the stamp he has: where a stream keeps events,
+// some are told twice.
+func (e *Events) Once(uid schema.UID) (told []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var last schema.Stamp
+	for _, one := range e.all {
+		if one.UID == uid && last.Compare(one.Stamp) < 0 {
+			last = one.Stamp
+			told = append(told, string(one.Type)+" "+one.Reason.String())
+		}
+	}
+	return told
+}
+
 // Last gives the last event of a user.
 func (e *Events) Last(uid schema.UID) (last Event) {
 	e.mu.Lock()

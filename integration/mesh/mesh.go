@@ -160,6 +160,9 @@ func (m *Mesh) shares() (shares map[schema.NodeID]int, served bool) {
 	return shares, served
 }
 
+// Bucket is the mesh's bucket, as an operator has it.
+func (m *Mesh) Bucket() *lease.Bucket { return m.bucket }
+
 // Configure changes the mesh's settings, and waits until all have heard of it.
 func (m *Mesh) Configure(change func(*schema.Config)) {
 	m.T.Helper()

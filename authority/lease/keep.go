@@ -1,0 +1,47 @@
+package lease
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// MinEventsAge is the shortest time for which a stream may keep events: in that time it knows an
+	// event that is sent to it again.
+	MinEventsAge = 2 * time.Minute
+	// DefaultEventsAge is for how long a stream of events made here keeps them.
+	DefaultEventsAge = 24 * time.Hour
+)
+
+// KeepEvents makes the stream that keeps all events, or changes how long one that is there keeps
+// them; 0 leaves that as it is. A new one has the replicas of the bucket. It returns JetStream's
+// error, above all where another stream takes the same subjects.
+func (b *Bucket) KeepEvents(ctx context.Context, age time.Duration) error {
+	name := b.o.Prefix.EventStream()
+	s, err := b.js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		_, err = b.js.CreateStream(ctx, jetstream.StreamConfig{
+			Name:        name,
+			Description: "rollcall: who came and went",
+			Subjects:    []string{b.o.Prefix.AllEvents()},
+			MaxAge:      cmp.Or(age, DefaultEventsAge),
+			Duplicates:  MinEventsAge,
+			Storage:     b.stream.CachedInfo().Config.Storage,
+			Replicas:    b.stream.CachedInfo().Config.Replicas,
+			AllowDirect: true,
+		})
+	} else if err == nil && age != 0 {
+		c := s.CachedInfo().Config
+		c.MaxAge, c.Duplicates = age, MinEventsAge
+		_, err = b.js.UpdateStream(ctx, c)
+	}
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", name, err)
+	}
+	return nil
+}
