@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -37,6 +36,7 @@ type Client struct {
 	hasToken bool
 	backoff  backoff
 	seen     seen
+	stamps   stamps
 
 	mu      sync.Mutex
 	current *session                // nil while there is none
@@ -58,6 +58,7 @@ func New(cfg Config) (*Client, error) {
 		changed: make(chan struct{}),
 		resume:  cfg.Resume,
 		watched: make(map[schema.UID]struct{}),
+		stamps:  make(stamps),
 	}, nil
 }
 
@@ -127,7 +128,7 @@ func (c *Client) connectOnce(ctx context.Context) error {
 // serve makes s the current session while it lasts. It opens with the watch, taken in the same
 // step, so that no Watch falls between two sessions.
 func (c *Client) serve(ctx context.Context, s *session) error {
-	c.set(func() { c.current, c.resume, s.opening = s, s.info().Session, c.watchFrameLocked() })
+	c.set(func() { c.current, c.resume, s.opening = s, s.info().Session, c.openingLocked(s) })
 	defer c.set(func() { c.current = nil })
 	return s.run(ctx)
 }
@@ -236,13 +237,11 @@ func (c *Client) forget(uids []schema.UID) {
 	}
 }
 
-// watchFrameLocked is what a new session begins with; nil if nobody is watched.
-func (c *Client) watchFrameLocked() *schema.ClientFrame {
-	if len(c.watched) == 0 {
-		return nil
-	}
-	f := c.id(schema.ClientFrame{Type: schema.TypeWatch, UIDs: slices.Sorted(maps.Keys(c.watched))})
-	return &f
+// wanted gives those of uids that are watched.
+func (c *Client) wanted(uids []schema.UID) []schema.UID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(uids), func(u schema.UID) bool { _, ok := c.watched[u]; return !ok })
 }
 
 // id gives a request a number of its own.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
@@ -191,6 +194,88 @@ func TestWatch(t *testing.T) {
 		wg.Wait()
 		c, _ = w.accept("s2")
 		require.Equal(t, []schema.UID{"bob", "carol", "frank"}, c.next(schema.TypeWatch).UIDs, "not eve, not dave")
+		r.end(t)
+	})
+}
+
+// TestRewatch: after a reconnect, what is watched goes out in frames that the gateway takes; what is
+// refused for the moment is tried again, and what is refused for good is given up and told.
+func TestRewatch(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var given []schema.UID
+		var why error
+		r := w.start(func(c *client.Config) {
+			c.OnWatchRefused = func(uids []schema.UID, err error) { given, why = append(given, uids...), err }
+		})
+		var uids []schema.UID
+		for i := range 300 {
+			uids = append(uids, schema.UID(strings.Repeat("u", 250)+strconv.Itoa(i)))
+		}
+		require.NoError(t, r.Watch(t.Context(), uids...))
+		c, _ := w.accept("s1") // says that it takes frames of 64 KiB
+		first, second := c.next(schema.TypeWatch), c.next(schema.TypeWatch)
+		require.ElementsMatch(t, uids, append(slices.Clone(first.UIDs), second.UIDs...))
+		c.send(schema.ServerFrame{Type: schema.TypeOK, ID: second.ID})
+		for n := range 3 {
+			c.send(schema.ServerFrame{Type: schema.TypeError, ID: first.ID, Code: schema.FrameUnavailable, Retryable: true, RetryAfterMS: 10})
+			begun, before := time.Now(), first.UIDs
+			first = c.next(schema.TypeWatch)
+			require.Equal(t, time.Second<<n, time.Since(begun), "paced, whatever the gateway says")
+			require.Equal(t, before, first.UIDs)
+		}
+		bad := first.UIDs[2:4]
+		c.send(schema.ServerFrame{Type: schema.TypeError, ID: first.ID, Code: schema.FrameNotAllowed, UIDs: bad})
+		rest := c.next(schema.TypeWatch)
+		require.Len(t, rest.UIDs, len(first.UIDs)-2)
+		synctest.Wait()
+		require.Equal(t, bad, given)
+		require.ErrorIs(t, why, schema.FrameNotAllowed)
+		c.send(schema.ServerFrame{Type: schema.TypeError, ID: rest.ID, Code: schema.FrameWatchOff})
+		synctest.Wait()
+		require.ElementsMatch(t, first.UIDs, given)
+		c.ws.Close(1012, "restart")
+		c, _ = w.accept("s2")
+		require.ElementsMatch(t, second.UIDs, c.next(schema.TypeWatch).UIDs, "what was given up is not watched again")
+		r.end(t)
+	})
+}
+
+// An unwatch while a watch waits for its next try wins.
+func TestUnwatchOvertakesRewatch(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		r := w.start(nil)
+		require.NoError(t, r.Watch(t.Context(), "bob", "carol"))
+		c, _ := w.accept("s1")
+		f := c.next(schema.TypeWatch)
+		c.send(schema.ServerFrame{Type: schema.TypeError, ID: f.ID, Code: schema.FrameUnavailable, Retryable: true})
+		synctest.Wait()
+		go r.Unwatch(t.Context(), "bob")
+		c.send(schema.ServerFrame{Type: schema.TypeOK, ID: c.next(schema.TypeUnwatch).ID})
+		require.Equal(t, []schema.UID{"carol"}, c.next(schema.TypeWatch).UIDs)
+		r.end(t)
+	})
+}
+
+// TestOlderPresence: a gateway that knows a user as of an earlier moment than the one before says
+// nothing new.
+func TestOlderPresence(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		r := w.start(nil)
+		c, _ := w.accept("s1")
+		tell := func(c *conn, state string, stamp *schema.Stamp) {
+			c.send(schema.ServerFrame{Type: schema.TypePresence, Users: []schema.WatchedUser{{UID: "bob", State: state, Stamp: stamp}}})
+		}
+		tell(c, "online", &schema.Stamp{Fence: 3, K: 4})
+		require.Equal(t, "online", (<-r.presence)[0].State)
+		c.ws.Close(1012, "restart")
+		c, _ = w.accept("s2")
+		tell(c, "offline", &schema.Stamp{Fence: 3, K: 3})
+		tell(c, "online", &schema.Stamp{Fence: 3, K: 4})
+		require.Equal(t, "online", (<-r.presence)[0].State)
+		tell(c, "unknown", nil)
+		require.Equal(t, "unknown", (<-r.presence)[0].State)
+		tell(c, "offline", &schema.Stamp{Fence: 3, K: 3})
+		require.Equal(t, "offline", (<-r.presence)[0].State, "unknown does not stay for want of a higher stamp")
 		r.end(t)
 	})
 }

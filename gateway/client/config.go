@@ -20,6 +20,8 @@ const (
 	probeGrace     = 5 * time.Second
 	keepaliveMost  = 25 * time.Second
 	stableAfter    = 10 * time.Second
+	rewatchLeast   = time.Second
+	rewatchMost    = 30 * time.Second
 	retryAfterMost = 5 * time.Minute
 
 	heartbeatDefault = 30 * time.Second
@@ -29,6 +31,7 @@ const (
 	acksSize   = 1024
 	inboxSize  = 256
 	seenSize   = 1000
+	stampsSize = 10_000
 	readLimit  = 1 << 20
 )
 
@@ -64,6 +67,9 @@ type Config struct {
 	OnMessage func(Message)
 	// OnPresence gets what is known of watched users, at first and at each change.
 	OnPresence func([]schema.WatchedUser)
+	// OnWatchRefused gets users whom the client may not watch any more, which comes out after a
+	// reconnect, and why. They are not watched from then on.
+	OnWatchRefused func([]schema.UID, error)
 	// OnState gets each change of the connection's state.
 	OnState func(State)
 
@@ -113,6 +119,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.OnPresence == nil {
 		c.OnPresence = func([]schema.WatchedUser) {}
+	}
+	if c.OnWatchRefused == nil {
+		c.OnWatchRefused = func([]schema.UID, error) {}
 	}
 	if c.OnState == nil {
 		c.OnState = func(State) {}

@@ -20,6 +20,9 @@
 //   - A message (from, id) reaches OnMessage once in a life of the Client, as far as the last
 //     1,000 tell; a repeated one is acked and dropped. Nothing lost with a connection is replayed.
 //   - The ack of a message goes out after OnMessage has returned, to the session it came by.
+//   - What is watched is watched again at the start of each session, before anything else is asked.
+//     OnPresence gets nothing older of a user than it got before, whichever gateway says it, as far as
+//     the last 10,000 users tell.
 //   - Callbacks run one at a time on Run's goroutine and never under a lock, so they may call
 //     every method but Run.
 //   - Both sides send within 30 s: after 25 s (or 5/6 heartbeat, where that is less) without a
@@ -31,7 +34,9 @@
 // # Goroutines
 //
 // Run's own (connects, then dispatches to callbacks), and while connected one reader, one writer,
-// and with RefreshBefore one that fetches tokens and gives them to the session. At the end of the caller's context one more says goodbye, for at most a second.
+// one that sees the watches of the session's start through, and with RefreshBefore one that fetches
+// tokens and gives them to the session. At the end of the caller's context one more says goodbye, for
+// at most a second.
 //
 // # Queues
 //
@@ -52,6 +57,8 @@
 //	nothing seen for 2 heartbeats                ping; still nothing 5 s later: reconnect
 //	a write takes 10 s                           reconnect
 //	a new token is late, or refused              tried again in half of the time left; at the end 3005
+//	a watch is refused at a session's start      for the moment: again after 1 s, doubling to 30 s; else
+//	                                             given up, and OnWatchRefused told
 //	Token fails                                  tried again with backoff, unless it wraps ErrStopped
 //	frame that cannot be read                    logged and dropped; unknown types silently
 package client

@@ -56,6 +56,7 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
+	ws.SetReadLimit(65536) // as connected says
 	enc, _ := schema.ParseSubprotocol(ws.Subprotocol())
 	c := &conn{w: w, ws: ws, enc: enc, frames: make(chan schema.ClientFrame, 1024), ended: make(chan struct{}), at: time.Now()}
 	w.conns <- c

@@ -100,12 +100,14 @@ func (s *session) write(ctx context.Context, cancel context.CancelCauseFunc) {
 	cancel(err)
 }
 
-// open writes what the session begins with.
+// open writes what the session begins with, before anything else.
 func (s *session) open(ctx context.Context) error {
-	if s.opening == nil {
-		return nil
+	for _, o := range s.opening {
+		if err := s.writeFrame(ctx, o.frame); err != nil {
+			return err
+		}
 	}
-	return s.writeFrame(ctx, *s.opening)
+	return nil
 }
 
 // keepWatch does what silence asks for and sets the timer to the next check.

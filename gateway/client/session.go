@@ -31,13 +31,16 @@ type session struct {
 	done     chan struct{}           // closed by the reader at its end
 	lastRead atomic.Int64            // nanoseconds since start
 	state    atomic.Pointer[Session] // replaced when connected comes again
+	refused  chan refusedWatch       // rewatch -> Run
 
 	// owned by the reader (before it starts, by connect)
 	hint schema.ServerFrame // the error frame that announced a close
 
-	// owned by the writer (before it starts, by serve)
-	opening *schema.ClientFrame // what it begins with; may be nil
-	vigil   vigil
+	// static from serve on
+	opening []opening // what it begins with
+
+	// owned by the writer
+	vigil vigil
 
 	mu      sync.Mutex
 	waiting map[string]chan schema.ServerFrame // requests without an answer, by id
@@ -53,6 +56,7 @@ func newSession(c *Client) *session {
 		acks:    make(chan uint64, acksSize),
 		inbox:   make(chan schema.ServerFrame, inboxSize),
 		done:    make(chan struct{}),
+		refused: make(chan refusedWatch),
 		waiting: make(map[string]chan schema.ServerFrame),
 	}
 }
@@ -75,6 +79,7 @@ func (s *session) run(ctx context.Context) error {
 	if s.client.cfg.RefreshBefore > 0 {
 		pumps.Go(func() { s.keepFresh(inner) })
 	}
+	pumps.Go(func() { s.rewatch(inner) })
 	s.client.cfg.OnState(State{Phase: Connected, Session: s.info()}) // may send: both are running
 	if leaving := s.serveInbox(ctx, inner); leaving {
 		s.sayBye(&pumps)
@@ -95,6 +100,8 @@ func (s *session) serveInbox(ctx, inner context.Context) (leaving bool) {
 				return false
 			}
 			s.dispatch(inner, f)
+		case r := <-s.refused:
+			s.client.cfg.OnWatchRefused(r.uids, r.why)
 		case <-ctx.Done():
 			return true
 		}
@@ -126,7 +133,9 @@ func (s *session) dispatch(ctx context.Context, f schema.ServerFrame) {
 		}
 		s.ack(ctx, f.Ack)
 	case schema.TypePresence:
-		c.cfg.OnPresence(f.Users)
+		if users := c.stamps.fresh(f.Users); len(users) > 0 {
+			c.cfg.OnPresence(users)
+		}
 	case schema.TypeConnected:
 		s.accept(f)
 		c.set(func() { c.resume = f.Session })

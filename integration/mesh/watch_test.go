@@ -29,11 +29,17 @@ type watcher struct {
 	back    []string // sightings whose stamp went back: none
 	err     error
 	run     *bubble.Process
+	then    func(...schema.WatchedUser) // called for each sighting
 }
 
 func follow(m *mesh.Mesh, pause time.Duration, uids ...schema.UID) *watcher {
 	m.T.Helper()
-	w := &watcher{m: m, users: make(map[schema.UID]schema.WatchedUser)}
+	return followThen(m, pause, func(...schema.WatchedUser) {}, uids...)
+}
+
+func followThen(m *mesh.Mesh, pause time.Duration, then func(...schema.WatchedUser), uids ...schema.UID) *watcher {
+	m.T.Helper()
+	w := &watcher{m: m, users: make(map[schema.UID]schema.WatchedUser), then: then}
 	w.run = bubble.Go(m.T, func(ctx context.Context) error {
 		for seen, err := range m.Watch(ctx, uids) {
 			w.take(seen, err)
@@ -68,6 +74,7 @@ func (w *watcher) take(seen delivery.Sighting, err error) {
 		w.back = append(w.back, fmt.Sprintf("%s: %v after %v", seen.UID, *seen.Stamp, *before.Stamp))
 	}
 	w.users[seen.UID] = seen.WatchedUser
+	w.then(seen.WatchedUser)
 	w.lines = append(w.lines, fmt.Sprintf("%s %s %s %d %s", seen.Kind, seen.UID, seen.State, len(seen.Devices), seen.Reason))
 }
 

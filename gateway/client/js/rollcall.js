@@ -23,16 +23,18 @@
  *  - the close code alone decides: reconnect, get a new token and reconnect, or stop
  *  - after 25 s (or 5/6 heartbeat) without a frame of its own it sends ping; after two heartbeats
  *    without a frame from the gateway it sends ping, and reconnects 5 s later
- *  - what is watched is watched again after a reconnect
+ *  - what is watched is watched again after a reconnect, and again when that is refused for the
+ *    moment; what is refused for good is not watched any more, and onWatchRefused is told
+ *  - onPresence gets nothing older than it got before, whichever gateway says it
  *  - a request is written at most once; when its connection ends first it fails with code "lost"
  *    and may or may not have been done
  *  - with refreshBeforeMs the session gets new tokens before the old ones end, and goes on; what
  *    fails is tried again in half of the time that is left
  */
 
-import { backoffCeiling, closeMeaning, refreshWait } from "./rules.js";
+import { RollcallError, Stamps, backoffCeiling, closeMeaning, fitting, refreshWait } from "./rules.js";
 
-export { CLOSE_CODES, backoffCeiling, closeMeaning } from "./rules.js";
+export { CLOSE_CODES, RollcallError, backoffCeiling, closeMeaning } from "./rules.js";
 
 export const SUBPROTOCOL = "rollcall.v1.json";
 
@@ -44,64 +46,13 @@ const RETRY_AFTER_MOST = 300_000;
 const HEARTBEAT_DEFAULT = 30_000;
 const SEEN_SIZE = 1000;
 const TIMER_MOST = 86_400_000; // setTimeout takes 24 days at most
+const REWATCH_LEAST = 1000;
+const REWATCH_MOST = 30_000;
 
-/**
- * Why a request failed. `code` is one of the protocol's error codes, or of this side:
- * "not_connected", "lost" (the connection ended before the answer).
- */
-export class RollcallError extends Error {
-  /**
-   * @param {string} code
-   * @param {string} [message]
-   * @param {{retryable?: boolean, retryAfterMs?: number}} [hints]
-   */
-  constructor(code, message, { retryable = false, retryAfterMs = 0 } = {}) {
-    super(message || code);
-    this.name = "RollcallError";
-    this.code = code;
-    this.retryable = retryable;
-    this.retryAfterMs = retryAfterMs;
-  }
-}
-
-/**
- * What the gateway said when it accepted the login: the fields of its `connected` frame.
- * @typedef {object} Session
- * @property {string} session
- * @property {string} node
- * @property {string} boot
- * @property {string} uid
- * @property {string} [device]
- * @property {string} [flag]
- * @property {"master" | "slave"} [level]
- * @property {number} [heartbeat_ms]
- * @property {number} [expires_at] unix seconds
- * @property {number} [max_bytes] the largest frame that the gateway takes
- */
-
-/**
- * One change of the connection. `code`, `meaning`, `reason` and `action` say why a connection
- * ended; `delayMs` how long until the next attempt.
- * @typedef {object} State
- * @property {"connecting" | "connected" | "waiting" | "stopped"} phase
- * @property {Session} [session]
- * @property {number} [delayMs]
- * @property {number} [code]
- * @property {string} [meaning]
- * @property {string} [reason]
- * @property {import("./rules.js").Action} [action]
- */
-
-/** @typedef {{id: string, from: string, payload: any}} Message */
-
-/**
- * @typedef {object} User
- * @property {string} uid
- * @property {"online" | "offline" | "unknown"} state
- * @property {{device?: string, flag?: string, level?: string}[]} [devices]
- * @property {string} [reason]
- * @property {[number, number]} [stamp]
- */
+/** @typedef {import("./rules.js").Session} Session */
+/** @typedef {import("./rules.js").State} State */
+/** @typedef {import("./rules.js").Message} Message */
+/** @typedef {import("./rules.js").User} User */
 
 /**
  * @typedef {object} Options
@@ -117,6 +68,8 @@ export class RollcallError extends Error {
  * @property {string} [name] name/version of the program, for people
  * @property {(message: Message) => void} [onMessage]
  * @property {(users: User[]) => void} [onPresence]
+ * @property {(refused: {uids: string[], error: RollcallError}) => void} [onWatchRefused] users whom
+ *   the client may not watch any more, which comes out after a reconnect
  * @property {(state: State) => void} [onState]
  * @property {number} [backoffLeastMs] default 500
  * @property {number} [backoffMostMs] default 30,000
@@ -140,6 +93,7 @@ export class Client {
 
   #seen = new Set(); // of the last messages, oldest first
   #watched = new Set();
+  #stamps = new Stamps();
 
   /** @param {Options} options */
   constructor(options) {
@@ -239,7 +193,7 @@ export class Client {
       this.#connection = new Connection(new this.#WebSocket(this.#options.url, [SUBPROTOCOL]), this.#hello(), {
         connected: (session, first) => this.#connected(session, first),
         message: (frame) => this.#message(frame),
-        presence: (users) => this.#call(this.#options.onPresence, users),
+        presence: (users) => this.#presence(users),
         stable: () => (this.#attempt = 0),
         lost: (code, reason, retryAfterMs) => this.#lost(code, reason, retryAfterMs),
       });
@@ -285,11 +239,39 @@ export class Client {
   /** @param {boolean} first false where the gateway has changed its boot under the same socket */
   #connected(session, first) {
     this.#resume = session.session;
-    if (first && this.#watched.size > 0) {
-      this.#connection.write({ type: "watch", id: this.#id(), uids: [...this.#watched] });
+    if (first) {
+      for (const uids of fitting([...this.#watched], session.max_bytes)) this.#rewatch(this.#connection, uids);
     }
     this.#keepFresh();
     this.#report({ phase: "connected", session });
+  }
+
+  /** Sees one watch that a session begins with through, as long as its connection lasts. */
+  async #rewatch(connection, uids) {
+    for (let pause = REWATCH_LEAST; uids.length > 0; pause = Math.min(2 * pause, REWATCH_MOST)) {
+      try {
+        await connection.request({ type: "watch", uids, id: this.#id() }, 30_000);
+        const gone = uids.filter((uid) => !this.#watched.has(uid)); // unwatched while this was tried again
+        if (gone.length > 0) connection.write({ type: "unwatch", uids: gone, id: this.#id() });
+        return;
+      } catch (error) {
+        if (error.code === "lost" || connection !== this.#connection) return; // the next session begins with it
+        if (error.retryable) await connection.pause(Math.max(error.retryAfterMs, pause));
+        else this.#giveUp(error.code === "not_allowed" && error.uids?.length ? error.uids : uids, error);
+        if (connection !== this.#connection) return;
+        uids = uids.filter((uid) => this.#watched.has(uid));
+      }
+    }
+  }
+
+  #giveUp(uids, error) {
+    uids.forEach((uid) => this.#watched.delete(uid));
+    this.#call(this.#options.onWatchRefused, { uids, error });
+  }
+
+  #presence(users) {
+    const fresh = this.#stamps.fresh(users);
+    if (fresh.length > 0) this.#call(this.#options.onPresence, fresh);
   }
 
   #message({ id, from, payload, ack }) {
@@ -356,6 +338,7 @@ class Connection {
   #owner;
   #waiting = new Map(); // requests without an answer, by id
   #hint = {}; // the error frame that announced a close
+  #pauses = new Set(); // timers of pause
   #timers = { connect: undefined, stable: undefined, silence: undefined, keepalive: undefined };
 
   constructor(socket, hello, owner) {
@@ -371,6 +354,7 @@ class Connection {
   /** Ends the connection from this side, without a report. */
   end(code, reason) {
     for (const name of Object.keys(this.#timers)) clearTimeout(this.#timers[name]);
+    for (const timer of this.#pauses) clearTimeout(timer);
     const socket = this.#socket;
     socket.onopen = socket.onmessage = socket.onclose = null;
     socket.close(code, reason);
@@ -384,6 +368,17 @@ class Connection {
     if (this.#socket.readyState !== 1) return; // closing: its end is on the way
     this.#socket.send(JSON.stringify(frame));
     this.#keepAlive();
+  }
+
+  /** Waits; for good where the connection ends meanwhile. */
+  pause(ms) {
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => {
+        this.#pauses.delete(timer);
+        resolve();
+      }, ms);
+      this.#pauses.add(timer);
+    });
   }
 
   /** Writes a frame and gives the answer with its id. */
@@ -462,7 +457,11 @@ class Connection {
     this.#waiting.delete(frame.id);
     if (frame.type !== "error") return waiter.resolve(frame);
     waiter.reject(
-      new RollcallError(frame.code, frame.message, { retryable: frame.retryable, retryAfterMs: frame.retry_after_ms }),
+      new RollcallError(frame.code, frame.message, {
+        retryable: frame.retryable,
+        retryAfterMs: frame.retry_after_ms,
+        uids: frame.uids,
+      }),
     );
   }
 

@@ -275,6 +275,58 @@ test("watch: noted, refused, ended, and again after a reconnect", async (t) => {
   assert.deepEqual(ws.take().map((f) => [f.type, f.uids]), [["watch", ["bob", "carol", "frank"]]]);
 });
 
+test("watch after a reconnect: split, tried again, given up", async (t) => {
+  const refused = [];
+  const { client, tick } = await begin(t, { onWatchRefused: (r) => refused.push(r) });
+  const uids = Array.from({ length: 30 }, (_, i) => "u".repeat(48) + i);
+  await client.watch(uids);
+  const { ws } = login(); // takes frames of 1,000 bytes
+  const frames = ws.take();
+  assert.equal(frames.length, 2);
+  assert.deepEqual(frames.flatMap((f) => f.uids), uids);
+  ws.receive({ type: "ok", id: frames[1].id });
+  ws.receive({ type: "error", id: frames[0].id, code: "unavailable", retryable: true, retry_after_ms: 10 });
+  await settle();
+  tick(999);
+  await settle();
+  assert.equal(ws.sent.length, 0);
+  tick(1);
+  await settle();
+  const [again] = ws.take();
+  assert.deepEqual(again.uids, frames[0].uids);
+  const bad = again.uids.slice(0, 2);
+  ws.receive({ type: "error", id: again.id, code: "not_allowed", uids: bad });
+  await settle();
+  assert.deepEqual([refused[0].uids, refused[0].error.code], [bad, "not_allowed"]);
+  const [rest] = ws.take();
+  assert.deepEqual(rest.uids, again.uids.slice(2));
+  ws.receive({ type: "error", id: rest.id, code: "watch_limit" });
+  await settle();
+  assert.equal(refused.length, 2);
+  ws.drop(1012);
+  tick(500);
+  await settle();
+  const { ws: next } = login("s2");
+  assert.deepEqual(next.take().flatMap((f) => f.uids), frames[1].uids);
+});
+
+test("presence that is older than what was told says nothing", async (t) => {
+  const { seen, tick } = await begin(t);
+  const { ws } = login();
+  const tell = (socket, state, stamp) => socket.receive({ type: "presence", users: [{ uid: "bob", state, stamp }] });
+  tell(ws, "online", [3, 4]);
+  ws.drop(1012);
+  tick(500);
+  await settle();
+  const { ws: next } = login("s2");
+  tell(next, "offline", [3, 3]);
+  tell(next, "offline", [2, 9]);
+  tell(next, "offline", [4, 0]);
+  tell(next, "unknown");
+  tell(next, "online", [3, 9]);
+  assert.deepEqual(seen.users.map((u) => u.state), ["online", "offline", "unknown", "online"]);
+});
+
 test("silence: ping at 25 s, 50 s and 60 s, another connection at 65 s", async (t) => {
   const { client, seen, tick } = await begin(t);
   const { ws } = login();

@@ -63,3 +63,100 @@ export function backoffCeiling(attempt, least = 500, most = 30_000) {
 export function refreshWait(left, before, chance) {
   return Math.max(left - before + (chance * before) / 2, left / 2, REFRESH_LEAST);
 }
+
+/**
+ * Why a request failed. `code` is one of the protocol's error codes, or of this side:
+ * "not_connected", "lost" (the connection ended before the answer).
+ */
+export class RollcallError extends Error {
+  /**
+   * @param {string} code
+   * @param {string} [message]
+   * @param {{retryable?: boolean, retryAfterMs?: number, uids?: string[]}} [hints] uids: whom the
+   *   client may not watch
+   */
+  constructor(code, message, { retryable = false, retryAfterMs = 0, uids } = {}) {
+    super(message || code);
+    this.name = "RollcallError";
+    this.code = code;
+    this.retryable = retryable;
+    this.retryAfterMs = retryAfterMs;
+    this.uids = uids;
+  }
+}
+
+/**
+ * Splits uids so that the watch of each part is no larger than what a gateway takes.
+ * @param {string[]} uids
+ * @param {number} [most] bytes; without it, nothing is split
+ * @returns {string[][]}
+ */
+export function fitting(uids, most) {
+  if (uids.length === 0) return [];
+  const room = 64; // for type and id
+  const bytes = new TextEncoder().encode(JSON.stringify(uids)).length + room;
+  if (!most || bytes <= most || uids.length === 1) return [uids];
+  const half = uids.length >> 1;
+  return [...fitting(uids.slice(0, half), most), ...fitting(uids.slice(half), most)];
+}
+
+const STAMPS_SIZE = 10_000;
+
+/**
+ * The latest stamp told of each user, across sessions: another gateway may know a user as of an
+ * earlier moment than the one before. Where they become too many all are forgotten.
+ */
+export class Stamps {
+  #last = new Map();
+
+  /** Gives those of users who are told nothing older than before; unknown has no stamp, and is. */
+  fresh(users) {
+    if (this.#last.size > STAMPS_SIZE) this.#last.clear();
+    return users.filter(({ uid, stamp }) => {
+      const last = this.#last.get(uid);
+      if (!stamp) this.#last.delete(uid);
+      else if (last && (stamp[0] - last[0] || stamp[1] - last[1]) < 0) return false;
+      else this.#last.set(uid, stamp);
+      return true;
+    });
+  }
+}
+
+/**
+ * What the gateway said when it accepted the login: the fields of its `connected` frame.
+ * @typedef {object} Session
+ * @property {string} session
+ * @property {string} node
+ * @property {string} boot
+ * @property {string} uid
+ * @property {string} [device]
+ * @property {string} [flag]
+ * @property {"master" | "slave"} [level]
+ * @property {number} [heartbeat_ms]
+ * @property {number} [expires_at] unix seconds
+ * @property {number} [max_bytes] the largest frame that the gateway takes
+ */
+
+/**
+ * One change of the connection. `code`, `meaning`, `reason` and `action` say why a connection
+ * ended; `delayMs` how long until the next attempt.
+ * @typedef {object} State
+ * @property {"connecting" | "connected" | "waiting" | "stopped"} phase
+ * @property {Session} [session]
+ * @property {number} [delayMs]
+ * @property {number} [code]
+ * @property {string} [meaning]
+ * @property {string} [reason]
+ * @property {Action} [action]
+ */
+
+/** @typedef {{id: string, from: string, payload: any}} Message */
+
+/**
+ * @typedef {object} User
+ * @property {string} uid
+ * @property {"online" | "offline" | "unknown"} state
+ * @property {{device?: string, flag?: string, level?: string}[]} [devices]
+ * @property {string} [reason]
+ * @property {[number, number]} [stamp]
+ */
