@@ -128,7 +128,8 @@ func TestPick(t *testing.T) {
 		"flag but one":    {KickRequest{UID: "alice", Flag: "app", ExceptSession: name(0)}, []int{1}, nil},
 		"of nobody":       {KickRequest{UID: "alice", Device: "none"}, nil, nil},
 		"no uid":          {KickRequest{}, nil, schema.ErrBad},
-		"token":           {KickRequest{UID: "alice", TokenID: "t"}, nil, ErrUnsupported},
+		"token and flag":  {KickRequest{UID: "alice", TokenID: "t", Flag: "app"}, nil, schema.ErrBad},
+		"token but one":   {KickRequest{UID: "alice", TokenID: "t", ExceptSession: name(0)}, nil, schema.ErrBad},
 		"foreign session": {KickRequest{UID: "alice", Session: "1"}, nil, schema.ErrBad},
 		"long reason":     {KickRequest{UID: "alice", Reason: strings.Repeat("x", 124)}, nil, schema.ErrBad},
 	} {
@@ -163,7 +164,7 @@ func TestKickResults(t *testing.T) {
 func TestStatus(t *testing.T) {
 	refusal := &client.Refusal{Head: schema.AnswerHead{Code: schema.CodeUnavailable}}
 	for want, errs := range map[int][]error{
-		400: {bad("x"), checkUIDs([]schema.UID{""}), unsupported("fallback", "x")},
+		400: {bad("x"), checkUIDs([]schema.UID{""})},
 		413: {fmt.Errorf("%w: x", ErrTooLarge)},
 		429: {errBusy},
 		500: {errors.New("x"), client.ErrAnswer},

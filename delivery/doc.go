@@ -84,6 +84,8 @@
 //	gateway asked for sessions     404 where none lives under that name, 504 where it is silent
 //	consumer of a watch is slow    8,192 events wait; one more is lost, all is looked up, and Resync says so
 //	events lost in silence         found out by the look-up every 5 minutes
+//	revocation not answered        told again to all gateways, until those that live have answered or
+//	                               the caller's context ends: then they are named
 //	kick under an overtaken fence  looked up again, at most three rounds
 //	kick during a rebuild          the sessions known are kicked, then ErrUnknownUser: there may be more
 //	caller's context ends          what is known by then is returned

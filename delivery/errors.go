@@ -10,9 +10,6 @@ import (
 var (
 	// ErrClosed is returned when the Delivery has been closed.
 	ErrClosed = errors.New("delivery is closed")
-	// ErrUnsupported is returned when a call asks for what this version does not do: kicking by
-	// token.
-	ErrUnsupported = errors.New("not supported by this version")
 	// ErrTooLarge is returned when a call names too many uids, or a message or an answer does not
 	// fit.
 	ErrTooLarge = errors.New("too large")
@@ -36,8 +33,4 @@ func checkUIDs(uids []schema.UID) error {
 // bad makes an error that blames the caller.
 func bad(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{schema.ErrBad}, args...)...)
-}
-
-func unsupported(what, instead string) error {
-	return fmt.Errorf("%s: %w: %s", what, ErrUnsupported, instead)
 }

@@ -29,7 +29,8 @@ const maxReason = 123
 const kickRounds = 3
 
 // Kick closes the sessions of a user that the request means, with code 3505, and tells what became
-// of each. The error is schema.ErrBad or ErrUnsupported for a request that was not carried out,
+// of each. With a token id it is Revoke, whose errors it gives: uid, device and reason may go with
+// that, nothing else. The error is schema.ErrBad for a request that was not carried out,
 // ErrUnknownUser where nobody can tell which sessions there are, or says that the mesh can never
 // be asked. ErrUnknownUser with results says that those are not all there may be, since the user's
 // slot is being rebuilt: the same call says in a moment that it had them all.
@@ -37,6 +38,9 @@ func (d *Delivery) Kick(ctx context.Context, req KickRequest) ([]Kicked, error) 
 	pick, err := newPick(req)
 	if err != nil {
 		return nil, err
+	}
+	if req.TokenID != "" {
+		return d.Revoke(ctx, RevokeRequest{UID: req.UID, Device: req.Device, TokenID: req.TokenID, Reason: req.Reason})
 	}
 	var all []Kicked
 	for round := 1; ; round++ {
@@ -73,14 +77,14 @@ type pick struct {
 
 func newPick(req KickRequest) (pick, error) {
 	p := pick{filter: filter{device: req.Device, flag: req.Flag}, only: req.Session, except: req.ExceptSession}
-	if req.TokenID != "" {
-		return p, unsupported("token_id", "kick by uid, device, flag or session")
+	if req.TokenID != "" && (req.Flag != "" || req.Session != "" || req.ExceptSession != "") {
+		return p, bad("token_id: only uid, device and reason go with it")
 	}
 	if err := req.UID.Check(); err != nil {
 		return p, bad("uid: %w", err)
 	}
-	if len(req.Reason) > maxReason || !utf8.ValidString(req.Reason) {
-		return p, bad("reason has %d bytes: at most %d of UTF-8 fit a close frame", len(req.Reason), maxReason)
+	if err := checkReason(req.Reason); err != nil {
+		return p, err
 	}
 	for _, s := range [...]schema.SessionID{req.Session, req.ExceptSession} {
 		if _, _, ok := s.Parse(); s != "" && !ok {
@@ -88,6 +92,13 @@ func newPick(req KickRequest) (pick, error) {
 		}
 	}
 	return p, p.check()
+}
+
+func checkReason(reason string) error {
+	if len(reason) > maxReason || !utf8.ValidString(reason) {
+		return bad("reason has %d bytes: at most %d of UTF-8 fit a close frame", len(reason), maxReason)
+	}
+	return nil
 }
 
 func (p *pick) takes(r *schema.Route) bool {

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,14 +43,23 @@ func (s *Service) kick(ctx context.Context, body []byte) ([]byte, error) {
 	if err := decode(body, &req); err != nil {
 		return nil, err
 	}
+	if req.TokenID != "" {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, revokeWait)
+		defer cancel()
+	}
 	kicked, err := s.d.Kick(ctx, req)
-	if err != nil {
+	missing, unanswered := errors.AsType[*UnansweredError](err)
+	if err != nil && !unanswered {
 		return nil, err
 	}
 	reply := schema.KickReply{Results: make([]schema.RouteKicked, len(kicked))}
 	for i, k := range kicked {
 		reply.Results[i] = schema.RouteKicked{Node: k.Route.Owner.Node, Session: k.Route.Session.Outside(k.Route.Owner.Boot),
 			Device: k.Route.Device, Result: k.Result}
+	}
+	if unanswered {
+		reply.Unanswered = missing.Gateways
 	}
 	return json.Marshal(reply)
 }

@@ -14,7 +14,6 @@ var statuses = []struct {
 	code int
 }{
 	{ErrTooLarge, 413},
-	{ErrUnsupported, 400},
 	{ErrNoGateway, 404},
 	{client.ErrGone, 404},
 	{errBusy, 429},

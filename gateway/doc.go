@@ -25,7 +25,7 @@
 //	 +- hub.run, lookouts, tellers    events, look-ups and presence frames for watches
 //	 +- client.Client.Run
 //	 +- holder.Run -- live (life.go)  one boot after the other; under each:
-//	      +- intake: push, kick, sessions      one serving loop each (lease.Loop)
+//	      +- intake: push, kick, revoke, sessions  one serving loop each (lease.Loop)
 //	      +- a touch a slot, a sync a slot     while there is something to tell
 //	      +- a lane an authority: unregister   while there is something to tell (lanes.go)
 //	      +- a lane a gateway: repeated kicks  the same
@@ -51,6 +51,8 @@
 //   - A Delivery in this process (Config.Local) goes the way of a push message, with all its checks.
 //     Find names a device only while its slot's present owner has acknowledged it, the lease is
 //     proven, and nothing else can be meant: else somebody else has to be asked.
+//   - A revocation is remembered before its sessions are looked for, and a session is in the registry
+//     before it is asked whether it is revoked: no login slips through between the two.
 //   - A kick is answered when the session is out of the registry and its outbox sealed. It never
 //     waits for a socket.
 //   - An owner seq is open until its target has answered it, or a later one of its session, or until
@@ -80,6 +82,7 @@
 //	intakes                 1,024 messages      full: nats.go drops the newest
 //	unregisters             65,536              full: hellos are refused, 1013; none is dropped
 //	repeated kicks          65,536              full: dropped; the session's next touch ends it
+//	revocations remembered  65,536, 10 s        full: obeyed, but not acknowledged, so it is repeated
 //	events for watches      8,192               full: dropped, then all is looked up again
 //
 // # Failures

@@ -74,6 +74,7 @@ type Gateway struct {
 	door     door
 	watches  *hub
 	since    since
+	revoked  revocations
 
 	life     atomic.Pointer[life] // nil: nobody new comes in
 	draining atomic.Bool
@@ -182,7 +183,7 @@ func (g *Gateway) probe(ctx context.Context) error {
 	if l == nil {
 		return nil
 	}
-	for _, in := range []*lease.Loop{l.pushes, l.kicks, l.asks} {
+	for _, in := range []*lease.Loop{l.pushes, l.kicks, l.revokes, l.asks} {
 		if err := in.Probe(ctx); err != nil {
 			return err
 		}

@@ -20,7 +20,8 @@ const (
 	outcomeOK          = "ok"
 	outcomeBadToken    = "bad_token"
 	outcomeExpired     = "expired"
-	outcomeRefused     = "refused"     // by policy
+	outcomeRefused     = "refused" // by policy
+	outcomeRevoked     = "revoked"
 	outcomeSuperseded  = "superseded"  // a newer login of the device took its place
 	outcomeUnavailable = "unavailable" // no mesh, no time, no room
 	outcomeGone        = "gone"        // the client left, or was kicked, meanwhile
@@ -87,6 +88,9 @@ func (g *Gateway) tryLogin(s *session, c Credentials) (outcome string, _ ending)
 	}
 	if !g.enroll(s, who) {
 		return outcomeGone, lost()
+	}
+	if e, revoked := g.revoked.meets(&s.who, g.now()); revoked {
+		return turnedOut(e)
 	}
 	return g.activate(ctx, l, s)
 }

@@ -22,15 +22,16 @@ const intakeSize = 1024
 // nothing anywhere.
 type life struct {
 	// static
-	me     schema.Process
-	ctx    context.Context
-	ledger *ledger
-	leaves *lanes[schema.Target, farewell]
-	chases *lanes[schema.Process, chase]
-	syncs  syncs
-	pushes *lease.Loop
-	kicks  *lease.Loop
-	asks   *lease.Loop
+	me      schema.Process
+	ctx     context.Context
+	ledger  *ledger
+	leaves  *lanes[schema.Target, farewell]
+	chases  *lanes[schema.Process, chase]
+	syncs   syncs
+	pushes  *lease.Loop
+	kicks   *lease.Loop
+	asks    *lease.Loop
+	revokes *lease.Loop
 
 	ackWaits atomic.Int32 // messages whose senders wait for acknowledgements
 
@@ -55,6 +56,7 @@ func (g *Gateway) newLife(ctx context.Context, me schema.Process) *life {
 	}
 	l.pushes = lease.NewLoop(intakeSize, func(m *nats.Msg) { g.servePush(l, m) })
 	l.kicks = lease.NewLoop(intakeSize, func(m *nats.Msg) { g.serveKick(l, m) })
+	l.revokes = lease.NewLoop(intakeSize, func(m *nats.Msg) { g.serveRevoke(l, m) })
 	l.asks = lease.NewLoop(intakeSize, func(m *nats.Msg) { g.serveSessions(l, m) })
 	return l
 }
@@ -118,6 +120,7 @@ func (l *life) subscriptions(g *Gateway) []subscription {
 	return []subscription{
 		{g.push, p.Push(l.me), l.pushes},
 		{g.control, p.Kick(l.me), l.kicks},
+		{g.control, p.Revoke(), l.revokes},
 		{g.control, p.Sessions(l.me), l.asks},
 	}
 }

@@ -49,9 +49,14 @@ func (g *Gateway) refreshNow(s *session, f schema.ClientFrame) {
 	g.metrics.refreshes.WithLabelValues(outcome).Inc()
 	s.refreshing.Store(false) // first: its client may send the next one when it has the answer
 	g.reply(s, answer)
-	if outcome == outcomeOK {
-		g.keepToRights(s)
+	if outcome != outcomeOK {
+		return
 	}
+	if e, revoked := g.revoked.meets(s.proven(), g.now()); revoked {
+		g.end(s, e)
+		return
+	}
+	g.keepToRights(s)
 }
 
 // renew makes what a new token says the session's, and gives the answer.

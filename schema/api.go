@@ -171,14 +171,16 @@ type KickCall struct {
 	Device        DeviceID  `json:"device,omitempty"`
 	Flag          Flag      `json:"flag,omitempty"`
 	Session       SessionID `json:"session,omitempty"`
-	TokenID       string    `json:"token_id,omitempty"`
-	Reason        string    `json:"reason,omitempty"` // the close reason that the client sees
+	TokenID       string    `json:"token_id,omitempty"` // those with this token; logins with it are refused for 10 s
+	Reason        string    `json:"reason,omitempty"`   // the close reason that the client sees
 	ExceptSession SessionID `json:"except_session,omitempty"`
 }
 
 // KickReply is its answer: the sessions that the filters meant.
 type KickReply struct {
 	Results []RouteKicked `json:"results"`
+	// Unanswered names the gateways that did not say, by token_id, what they have ended.
+	Unanswered []NodeID `json:"unanswered,omitempty"`
 }
 
 // RouteKicked is what became of one session.

@@ -49,7 +49,7 @@
 //	10    push         a result each; push acks (+128)   push.<node>.<boot>
 //	11    kick         a code each                       kick.<node>.<boot>
 //	12    sessions     a page of routes                  gateway.<node>.<boot>.sessions
-//	13    revoke       how many                          revoke
+//	13    revoke       the sessions ended                revoke
 //
 // A number of a closed set (code, reason, result) that this version has no word for reads as that
 // set's general member, never as a failure of the whole message.

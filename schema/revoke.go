@@ -21,10 +21,18 @@ func (m *Revoke) fields(c *coder) {
 	text(c, "why", &m.Why, maxWhy)
 }
 
-// RevokeAnswer says how many sessions one gateway has ended.
+// RevokeAnswer tells which sessions one gateway has ended, because of this message or of the same
+// one a moment before: an answer may get lost.
 type RevokeAnswer struct {
 	ProcessHead
-	Closed uint32
+	Ended []Revoked // at most MaxEntries
+}
+
+// Revoked is one session that has ended.
+type Revoked struct {
+	Session SessionNum
+	Device  DeviceID
+	Flag    Flag
 }
 
 // Kind is KindRevokeAnswer.
@@ -32,5 +40,11 @@ func (*RevokeAnswer) Kind() Kind { return KindRevokeAnswer }
 
 func (m *RevokeAnswer) fields(c *coder) {
 	c.processHead(&m.ProcessHead)
-	number(c, "closed", &m.Closed)
+	list(c, "ended", &m.Ended, MaxEntries, func(e *Revoked) {
+		c.array("session", func() {
+			number(c, "session", &e.Session)
+			text(c, "device", &e.Device, MaxDevice)
+			text(c, "flag", &e.Flag, MaxFlag)
+		})
+	})
 }

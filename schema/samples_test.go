@@ -122,6 +122,6 @@ func samples() []schema.Message {
 		&schema.Sessions{To: gateway, Only: schema.NewSessionNum(7, 1), After: schema.NewSessionNum(3, 1), Limit: 500},
 		&schema.SessionsAnswer{ProcessHead: schema.ProcessHead{From: gateway}, Next: schema.NewSessionNum(300, 2), Routes: []schema.Route{paged(settled(alice(42), 5)), paged(settled(zoe(), 2))}},
 		&schema.Revoke{UID: "alice", Device: "phone-1", TokenID: "jti-1", Close: schema.CloseRemoved, Why: "revoked"},
-		&schema.RevokeAnswer{ProcessHead: schema.ProcessHead{From: gateway}, Closed: 2},
+		&schema.RevokeAnswer{ProcessHead: schema.ProcessHead{From: gateway}, Ended: []schema.Revoked{{Session: schema.NewSessionNum(7, 1), Device: "phone-1", Flag: "app"}}},
 	}
 }

@@ -14,6 +14,7 @@ type KickCmd struct {
 	Flag    schema.Flag      `name:"flag" placeholder:"NAME" help:"Only devices with this flag."`
 	Session schema.SessionID `name:"session" placeholder:"ID" help:"Only this session."`
 	Except  schema.SessionID `name:"except-session" placeholder:"ID" help:"Not this session."`
+	TokenID string           `name:"token-id" placeholder:"ID" help:"Only sessions with this token, which no gateway takes for the next 10 s."`
 	Reason  string           `name:"reason" placeholder:"TEXT" help:"What the client is told."`
 }
 
@@ -23,7 +24,7 @@ func (c *KickCmd) Run(s *session) error {
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}
 	reply, err := query[schema.KickReply](s, "kick", schema.KickCall{
-		UID: c.UID, Device: c.Device, Flag: c.Flag, Session: c.Session, ExceptSession: c.Except, Reason: c.Reason,
+		UID: c.UID, Device: c.Device, Flag: c.Flag, Session: c.Session, TokenID: c.TokenID, ExceptSession: c.Except, Reason: c.Reason,
 	}, c.Timeout)
 	if err != nil {
 		return err
@@ -39,6 +40,9 @@ func (c *KickCmd) Run(s *session) error {
 	}
 	if err != nil {
 		return err
+	}
+	if len(reply.Unanswered) > 0 {
+		return fmt.Errorf("%w: no answer from %s, where the token may still be in use", errUnknown, join(reply.Unanswered))
 	}
 	for _, r := range reply.Results {
 		if r.Result == schema.KickUnknown {

@@ -118,7 +118,7 @@ func TestServiceGolden(t *testing.T) {
 			{"kick", `{"uid":"alice","except_session":"` + string(g1.name(phone)) + `"}`},
 			{"kick", `{"uid":"nobody"}`},
 			{"kick", `{"uid":""}`},
-			{"kick", `{"uid":"alice","token_id":"t1"}`},
+			{"kick", `{"uid":"alice","flag":"app","token_id":"t1"}`},
 			{"kick", `{"uid":"alice","session":"7"}`},
 			{"explain", `{"uid":"alice"}`},
 			{"explain", `{}`},
