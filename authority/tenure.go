@@ -85,7 +85,7 @@ func (t *tenure) await(gateways []lease.Member, youngWait time.Duration) {
 func (t *tenure) meetLocked(g schema.Process, since schema.Revision, bound time.Time) {
 	r := &t.rebuild
 	if since >= t.target.Fence {
-		delete(r.outstanding, g)
+		t.syncedLocked(g) // for good: that its key may forget it changes nothing here
 		return
 	}
 	_, synced := r.synced[g]

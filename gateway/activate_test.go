@@ -182,6 +182,24 @@ func TestFenceOvertaken(t *testing.T) {
 	})
 }
 
+// TestFenceGivenTwice commits a login at an authority whose very fence becomes known as another's: a log
+// that has lost its tail gave it out a second time.
+func TestFenceGivenTwice(t *testing.T) {
+	perform(t, nil, func(t *testing.T, st *stage) {
+		another := schema.NewBoot()
+		seen := st.registers(func() {
+			st.fakeView.mu.Lock()
+			defer st.fakeView.mu.Unlock()
+			st.owner.Authority.Boot = another
+		}, func() {})
+		st.begin("alice")
+		pass(time.Second)
+		require.Len(t, *seen, 2, "the other is asked too")
+		require.Equal(t, another, (*seen)[1].to.Authority.Boot)
+		require.Len(t, st.g.slots[slotOf("alice")].snapshot(), 1)
+	})
+}
+
 // TestLeavesWhileLoggingIn ends a session at each step of its login, by its client and by a kick:
 // nothing of it is left, and the unregister goes out after all that may have been applied. The last
 // step finds it ended when it is to be marked active.

@@ -49,13 +49,13 @@ func (sl *slot) snapshot() []*session {
 
 // markActive is the end of a login: the session is active and its connected frame queued, in one
 // step. It is not where the session has ended, where another life has begun, or where the fence
-// under which it was committed is no longer the highest known.
+// under which it was committed is no longer the highest known, or is known to be another owner's.
 func (g *Gateway) markActive(l *life, s *session, by schema.Target, order schema.Order) bool {
 	frame := encode(s.enc, s.greeting(l.me))
 	sl := &g.slots[s.slot]
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
-	if g.life.Load() != l || g.view.Highest(s.slot) > by.Fence || !s.activate(by, order, frame) {
+	if g.life.Load() != l || g.view.Highest(s.slot) > by.Fence || g.overtaken(by) || !s.activate(by, order, frame) {
 		return false
 	}
 	sl.addLocked(s)

@@ -43,6 +43,9 @@ type Holder struct {
 	key string
 	now chan struct{} // 1: a renewal is wanted at once
 
+	// owned by Run, which changes it between two lives
+	former []schema.BootID // of earlier lives, at most maxGone, the latest last
+
 	mu      sync.Mutex
 	renewed time.Time  // start of the last acknowledged attempt; zero = no life
 	over    connection // the connection over which it was acknowledged
@@ -117,8 +120,17 @@ func (h *Holder) Run(ctx context.Context, work func(ctx context.Context, me sche
 		if !errors.Is(err, ErrLost) && !errors.Is(err, ErrBucketLost) {
 			return err
 		}
+		h.retire(l.me.Boot)
 		h.c.Log.Warn("lease lost, beginning anew", "boot", string(l.me.Boot), "why", err)
 	}
+}
+
+// retire notes a boot that this process does not use any more.
+func (h *Holder) retire(b schema.BootID) {
+	if len(h.former) == maxGone {
+		h.former = h.former[1:]
+	}
+	h.former = append(h.former, b)
 }
 
 // life is one boot's hold of the key. Only the goroutine that renews it touches rev.
@@ -174,7 +186,7 @@ func (h *Holder) resign(l *life) {
 	value.State = schema.StateDead
 	for {
 		e, err := h.b.read(ctx, h.key)
-		switch judge(l.me.Boot, e, err) {
+		switch judge(l.me.Boot, h.former, e, err) {
 		case mine:
 			if _, err = h.b.swap(ctx, h.key, value, e.rev); err == nil {
 				h.c.Log.Info("lease resigned", "boot", string(l.me.Boot))

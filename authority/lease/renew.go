@@ -103,7 +103,7 @@ func (h *Holder) attemptWait() time.Duration { return h.b.Config().Renew() / 3 }
 // goes on: nothing could be read, or the key still names it.
 func (h *Holder) settle(ctx context.Context, l *life) error {
 	e, err := h.b.read(ctx, h.key)
-	switch judge(l.me.Boot, e, err) {
+	switch judge(l.me.Boot, h.former, e, err) {
 	case mine:
 		l.rev = e.rev
 	case dead:
@@ -131,7 +131,7 @@ func (h *Holder) bucketLost(ctx context.Context, l *life) error {
 			return err
 		}
 		e, err := h.b.read(ctx, h.key)
-		switch judge(l.me.Boot, e, err) {
+		switch judge(l.me.Boot, h.former, e, err) {
 		case mine:
 			l.rev = e.rev
 			return nil

@@ -48,10 +48,15 @@ type Member struct {
 // Alive reports whether the key says that the process lives.
 func (m Member) Alive() bool { return m.Value.State != schema.StateDead }
 
-// decodeProcess reads a process key's value; false where it is none of ours, or a marker.
+// decodeProcess reads a process key's value; false where it is none of ours, or a marker. A key cannot
+// tell of revisions that are not below its own: such a since is of a log that has lost its tail, and
+// says nothing of the fences given out since.
 func decodeProcess(e entry) (v schema.ProcessValue, ok bool) {
 	if e.marker || json.Unmarshal(e.data, &v) != nil || v.Boot.Check() != nil {
 		return schema.ProcessValue{}, false
+	}
+	if v.Since >= e.rev {
+		v.Since = 0
 	}
 	return v, true
 }

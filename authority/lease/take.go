@@ -43,7 +43,7 @@ func (h *Holder) take(ctx context.Context, first bool) (*life, error) {
 func (c *candidate) look(ctx context.Context) (free bool, err error) {
 	e, err := c.h.b.read(ctx, c.h.key)
 	c.life.rev = e.rev
-	switch judge(c.life.me.Boot, e, err) {
+	switch judge(c.life.me.Boot, c.h.former, e, err) {
 	case closed:
 		return false, err
 	case bucketGone:
@@ -55,6 +55,7 @@ func (c *candidate) look(ctx context.Context) (free bool, err error) {
 		return true, nil
 	case dead:
 		if v, ok := decodeProcess(e); ok && v.Boot == c.life.me.Boot { // declared dead before its first answer
+			c.h.retire(v.Boot)
 			c.life.me.Boot = schema.NewBoot()
 		}
 		return true, nil

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/rollcall-mesh/rollcall/schema"
 )
@@ -13,13 +14,15 @@ type verdict uint8
 const (
 	unclear    verdict = iota // the key could not be read: try again
 	mine                      // it names this life: compare-and-swap at its revision
-	dead                      // state dead, deleted, or not a value of ours
+	dead                      // state dead, deleted, not a value of ours, or a former life of this process
 	other                     // it names another boot, not dead
 	bucketGone                // no such key and no marker, or no bucket
 	closed                    // the connection is closed for good
 )
 
-func judge(boot schema.BootID, e entry, err error) verdict {
+// judge reads a verdict off the node's key. former are the boots that this process had before: a server
+// that has lost the tail of its log may bring one back, which nobody else holds.
+func judge(boot schema.BootID, former []schema.BootID, e entry, err error) verdict {
 	switch {
 	case errors.Is(err, ErrNoBucket), errors.Is(err, ErrNoKey):
 		return bucketGone
@@ -34,6 +37,8 @@ func judge(boot schema.BootID, e entry, err error) verdict {
 		return dead
 	case v.Boot == boot:
 		return mine
+	case slices.Contains(former, v.Boot):
+		return dead
 	}
 	return other
 }

@@ -57,3 +57,27 @@ func TestAGatewaysNewLifeTakesItsSocketsWithIt(t *testing.T) {
 		require.Equal(t, schema.Offline, g.state(t, "alice"))
 	})
 }
+
+// A gateway's key tells of a revision that is not below its own: it is from a log that has lost its
+// tail since. It says nothing of the slots' fences, and the gateway is awaited.
+func TestASinceOfALostTailIsNone(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		startWorker(t, s, "a-1")
+		g := &gateway{part: join(t, s, "gateway/gw-1"), me: schema.Process{Node: "gw-1", Boot: schema.NewBoot()}}
+		g.Client = client.New(g.nc, g.view, client.Config{})
+		bubble.Go(t, g.Client.Run)
+		bubble.Until(t, 2*time.Second, "all slots owned", func() bool { return owned(g) == schema.Slots })
+		g.write(t, g.view.Revision()+1000)
+		time.Sleep(time.Second)
+		require.Equal(t, schema.Unknown, g.state(t, "bob"))
+
+		// What it has said once, while it knew the fence, it may forget.
+		g.me.Boot = schema.NewBoot()
+		g.write(t, g.view.Revision())
+		time.Sleep(time.Second)
+		require.Equal(t, schema.Offline, g.state(t, "bob"))
+		g.write(t, 0)
+		time.Sleep(time.Second)
+		require.Equal(t, schema.Offline, g.state(t, "bob"))
+	})
+}
