@@ -17,19 +17,18 @@ import (
 
 // mostRewrites bounds the writes that lift one slot's fence. A larger gap in a bucket that is not
 // young is no lost tail of a log, but a corrupt number.
-const mostRewrites = 100_000
+const mostRewrites = lease.MostAhead
 
 // overtaken answers a request that has seen a higher fence than the one held here.
 func (w *Worker) overtaken(answer schema.AnswerHead, seen schema.Revision) schema.AnswerHead {
 	slot := answer.Target.Slot
-	if seen-answer.Target.Fence > mostRewrites && !w.view.Young() {
+	if !w.view.Saw(slot, seen) {
 		w.meter.corrupt.Inc()
 		w.log.Error("a request names a fence that cannot be one", "slot", slot, "seen", seen, "own", answer.Target.Fence)
 		answer.Code = schema.CodeBad
-		answer.Why = fmt.Sprintf("seen %d is more than %d above the fence %d of slot %d", seen, mostRewrites, answer.Target.Fence, slot)
+		answer.Why = fmt.Sprintf("seen %d of slot %d, at fence %d, is too far above the bucket's revisions", seen, slot, answer.Target.Fence)
 		return answer
 	}
-	w.view.Saw(slot, seen)
 	w.reread(subjects.SlotKey(slot))
 	answer.Code = schema.CodeRetry
 	return answer

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/schema"
@@ -107,8 +108,14 @@ func sumUp(reports []schema.StatusReport, missing []schema.NodeID) schema.StatsR
 	return s
 }
 
-// reports asks all living authorities side by side; missing are those that did not answer.
+// statusWait is how long an authority may take to say how its slots are. One that was just killed never
+// answers, and must not keep up what the others say.
+const statusWait = 500 * time.Millisecond
+
+// reports asks all living authorities side by side; missing are those that did not answer in time.
 func (d *Delivery) reports(ctx context.Context) (reports []schema.StatusReport, missing []schema.NodeID) {
+	ctx, cancel := context.WithTimeout(ctx, statusWait)
+	defer cancel()
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	for _, member := range d.mesh.view.Members(lease.Authority) {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -132,4 +133,23 @@ func TestCommitAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestKickFarAhead sends kicks with a fence far above all that the bucket's keys have shown: they are
+// not obeyed, and no login is refused for it, before the slot's key shows that there are such fences.
+func TestKickFarAhead(t *testing.T) {
+	perform(t, nil, func(t *testing.T, st *stage) {
+		st.hello("alice", "d1")
+		s := st.g.registry.page(0, 1)[0]
+		far := schema.KickEntry{UID: "alice", Session: s.num, Fence: 300_000, Close: schema.CloseKicked}
+		require.Equal(t, schema.CodeRetry, st.g.kicked(far))
+		synctest.Wait()
+		require.Equal(t, 1, st.fakeView.reads)
+		require.EqualValues(t, 100, st.Highest(slotOf("alice")))
+		require.Equal(t, active, s.current())
+		st.fakeView.mu.Lock()
+		st.owner.Fence = 300_000
+		st.fakeView.mu.Unlock()
+		require.Equal(t, schema.CodeOK, st.g.kicked(far))
+	})
 }

@@ -65,6 +65,7 @@ type fakeView struct {
 	owned   bool
 	highest map[schema.Slot]schema.Revision
 	hear    func(lease.Change)
+	reads   int // of slots' keys
 }
 
 func newFakeView() *fakeView {
@@ -88,10 +89,22 @@ func (v *fakeView) Highest(n schema.Slot) schema.Revision {
 	return max(v.highest[n], v.owner.Fence)
 }
 
-func (v *fakeView) Saw(n schema.Slot, fence schema.Revision) {
+func (v *fakeView) Saw(n schema.Slot, fence schema.Revision) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if fence > v.owner.Fence+lease.MostAhead {
+		return false
+	}
 	v.highest[n] = max(v.highest[n], fence)
+	return true
+}
+
+// Reread counts the reads.
+func (v *fakeView) Reread(context.Context, string) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.reads++
+	return nil
 }
 
 func (v *fakeView) Config() schema.Config     { return v.config }

@@ -32,7 +32,8 @@ type mesh interface {
 type view interface {
 	Target(schema.Slot) (schema.Target, bool)
 	Highest(schema.Slot) schema.Revision
-	Saw(schema.Slot, schema.Revision)
+	Saw(schema.Slot, schema.Revision) (believed bool)
+	Reread(ctx context.Context, key string) error
 	Config() schema.Config
 	Revision() schema.Revision
 }

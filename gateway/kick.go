@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"context"
+
 	"github.com/nats-io/nats.go"
 
 	"github.com/rollcall-mesh/rollcall/schema"
@@ -25,7 +27,8 @@ func (g *Gateway) serveKick(l *life, m *nats.Msg) {
 }
 
 // kicked ends one session, active or pending. Where the slot's fence is known to be higher than the
-// kick's, the verdict behind it is out of date, and it is not obeyed.
+// kick's, the verdict behind it is out of date, and it is not obeyed. One too far above all that is
+// known is obeyed once the slot's key has shown that there are such: retry.
 //
 // Only a committed route is ever kicked. A session that is pending here has overtaken the answer to
 // its own login, so its client is told both: that it was in, and what put it out.
@@ -34,7 +37,10 @@ func (g *Gateway) kicked(e schema.KickEntry) schema.Code {
 	if e.Fence < g.view.Highest(slot) {
 		return schema.CodeStale
 	}
-	g.view.Saw(slot, e.Fence)
+	if !g.view.Saw(slot, e.Fence) {
+		g.rereadKey(slot) // the key decides
+		return schema.CodeRetry
+	}
 	s := g.registry.find(e.Session)
 	if s == nil || s.who.UID != e.UID {
 		return schema.CodeUnknown
@@ -43,6 +49,24 @@ func (g *Gateway) kicked(e schema.KickEntry) schema.Code {
 		return schema.CodeUnknown
 	}
 	return schema.CodeOK
+}
+
+// rereadKey has a slot's key read from the stream's leader, one read in flight a slot.
+func (g *Gateway) rereadKey(n schema.Slot) {
+	reading := &g.slots[n].reading
+	l := g.life.Load()
+	if l == nil || !reading.CompareAndSwap(false, true) {
+		return
+	}
+	read := func(ctx context.Context) {
+		defer reading.Store(false)
+		if err := g.view.Reread(ctx, subjects.SlotKey(n)); err != nil {
+			g.log.Debug("slot's key could not be read", "slot", n, "error", err)
+		}
+	}
+	if !l.spawn(read) {
+		reading.Store(false)
+	}
 }
 
 // untold is the connected frame of a session whose client does not know yet that it was logged in;

@@ -12,6 +12,7 @@ import (
 // no session falls between a login under an old fence and the sync under a new one.
 type slot struct {
 	flushing atomic.Bool  // a touch is under way
+	reading  atomic.Bool  // its key is being read again
 	oldest   atomic.Int64 // at the last flush: since when the longest dirty session was; 0: none
 
 	mu      sync.Mutex

@@ -31,7 +31,7 @@ type owners interface {
 	Target(schema.Slot) (schema.Target, bool)
 	Address(schema.Slot) (owner schema.Target, highest schema.Revision, owned bool)
 	Highest(schema.Slot) schema.Revision
-	Saw(schema.Slot, schema.Revision)
+	Saw(schema.Slot, schema.Revision) (believed bool)
 	Standing(lease.Role, schema.Process) lease.Standing
 	Reread(ctx context.Context, key string) error
 }

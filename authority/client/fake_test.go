@@ -83,10 +83,11 @@ func (v *fakeView) Highest(s schema.Slot) schema.Revision {
 	return v.highest[s]
 }
 
-func (v *fakeView) Saw(s schema.Slot, fence schema.Revision) {
+func (v *fakeView) Saw(s schema.Slot, fence schema.Revision) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.highest[s] = max(v.highest[s], fence)
+	return true
 }
 
 func (v *fakeView) Standing(_ lease.Role, p schema.Process) lease.Standing {

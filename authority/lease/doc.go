@@ -28,7 +28,8 @@
 //	   answers: ErrNameTaken|                          | own boot at another revision |
 //	                        v                          +------------------------------+
 //	                    (process ends)                 |
-//	                                                   +- dead, deleted: ErrLost ----------> taking
+//	                                                   +- dead, deleted, or a former boot of this process
+//	                                                   |  (a lost tail): ErrLost --------> taking
 //	                                                   +- key or bucket missing: work goes on until
 //	                                                   |  the bucket stands: ErrBucketLost -> taking
 //	                                                   +- another boot: ErrTakenOver -> (process ends)
@@ -51,7 +52,8 @@
 //     reach: a failed read or write, or a lost connection, restarts all timers at the next success.
 //   - Of one key a View never goes back, except where a listing proves that the bucket did: it was
 //     read at or after the revision held, and shows less; or the stream is another.
-//   - The highest fence seen of a slot never falls, and a bucket made anew begins above all.
+//   - The highest fence seen of a slot never falls, and a bucket made anew begins above all. A message
+//     raises it by MostAhead above what the keys have shown, no more, but in a young bucket.
 //   - A boot that was not heard of is Unseen, never Gone: it may be newer than what was heard.
 //   - View.Revision is a revision up to which nothing was missed.
 //

@@ -96,15 +96,28 @@ func (v *View) Highest(s schema.Slot) schema.Revision {
 // of its creation, and one ten years ahead of the clock is no revision.
 const farAhead = 10 * 365 * 24 * time.Hour
 
-// Saw takes a fence that a message named. One more than ten years above the unix milliseconds is
-// not believed.
-func (v *View) Saw(s schema.Slot, fence schema.Revision) {
-	if v.Highest(s) >= fence || fence > schema.Revision(time.Now().Add(farAhead).UnixMilli()) {
-		return
+// MostAhead is how far above all revisions that its keys have shown a bucket may be believed to be, by a
+// message alone: the tail that a log has lost is no longer, and a reader is not further behind.
+const MostAhead = 100_000
+
+// Saw takes a fence that a message named, and reports whether it is believed. One more than MostAhead
+// above what the keys have shown is not: who means it reads the slot's key. In a young bucket, which may
+// have begun below the one before it, only one more than ten years above the unix milliseconds is not.
+func (v *View) Saw(s schema.Slot, fence schema.Revision) bool {
+	if v.Highest(s) >= fence {
+		return true
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	most := v.t.top + MostAhead
+	if v.t.young() {
+		most = schema.Revision(time.Now().Add(farAhead).UnixMilli())
+	}
+	if fence > most {
+		return false
+	}
 	v.t.highest[s] = max(v.t.highest[s], fence)
+	return true
 }
 
 // Standing tells what is known of one life of a process.

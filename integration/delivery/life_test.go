@@ -71,6 +71,19 @@ func TestAfterClose(t *testing.T) {
 	})
 }
 
+// An authority that does not answer keeps up what is told of the slots for half a second, no longer.
+func TestSlotsOfASilentAuthority(t *testing.T) {
+	run(t, func(t *testing.T, m *mesh) {
+		m.worker.Cut()
+		start := time.Now()
+		slots, err := m.Slots(t.Context())
+		require.NoError(t, err)
+		require.LessOrEqual(t, time.Since(start), 600*time.Millisecond)
+		require.Equal(t, schema.SlotUnreachable, slots.Slots[3].State)
+		require.EqualValues(t, "a-1", slots.Slots[3].Owner)
+	})
+}
+
 // AwaitFresh waits until somebody takes over the slots of an authority that is gone.
 func TestAwaitFresh(t *testing.T) {
 	run(t, func(t *testing.T, m *mesh) {

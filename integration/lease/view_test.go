@@ -174,3 +174,19 @@ func TestDroppedConnectionRestartsTheTimers(t *testing.T) {
 		require.LessOrEqual(t, m.Quiet, time.Second)
 	})
 }
+
+// In a bucket that is not young nothing is believed that is far above what its keys have shown.
+func TestSawIsBoundedByTheKeys(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "a-1").hold()
+		_, err := a.bucket.Claim(t.Context(), 3, 0, a.me())
+		require.NoError(t, err)
+		time.Sleep(2 * time.Minute)
+		require.False(t, a.view.Young())
+		highest := a.view.Highest(3)
+		require.False(t, a.view.Saw(3, highest+2*lease.MostAhead))
+		require.Equal(t, highest, a.view.Highest(3))
+		require.True(t, a.view.Saw(3, highest+lease.MostAhead/2))
+		require.Equal(t, highest+lease.MostAhead/2, a.view.Highest(3))
+	})
+}
