@@ -59,12 +59,13 @@ type Worker struct {
 	asks   *lease.Loop   // look-up, explain and status, for all slots
 	wake   chan struct{} // 1: the claim loop should look again; full is enough
 
-	held [schema.Slots]atomic.Pointer[tenure] // filled by the claim loop only
+	held [schema.Slots]atomic.Pointer[tenure] // filled by the claim loop only; a hand-over empties its own
 
 	lifted [schema.Slots]atomic.Bool // whose fence was lifted, and is not yet taken up
 
+	// Beside these, each tenure has handing: its own slot's successor may stand in the key.
 	leaving atomic.Bool // the process ends: it takes no more slots
-	handing atomic.Bool // slots are on their way to another worker
+	handing atomic.Bool // a round of balance is under way; while it is, unanswered hand-overs are left alone
 	proofs  atomic.Bool // disconnect events are imported
 
 	recording atomic.Pointer[recorder] // of events; nil while it is off. Its counts are read for the metrics

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -29,7 +30,7 @@ type syncs struct {
 
 type wantedSync struct {
 	whole    bool
-	sessions []*session
+	sessions map[*session]struct{}
 	running  bool
 }
 
@@ -40,11 +41,16 @@ func (g *Gateway) wantSync(l *life, n schema.Slot) {
 
 // wantSyncOf has a slot's authority told of one session.
 func (g *Gateway) wantSyncOf(l *life, s *session) {
-	g.startSync(l, s.slot, func(w *wantedSync) {
-		if !slices.Contains(w.sessions, s) {
-			w.sessions = append(w.sessions, s)
-		}
-	})
+	g.startSync(l, s.slot, func(w *wantedSync) { w.add(s) })
+}
+
+func (w *wantedSync) add(sessions ...*session) {
+	if w.sessions == nil && len(sessions) > 0 {
+		w.sessions = make(map[*session]struct{}, len(sessions))
+	}
+	for _, s := range sessions {
+		w.sessions[s] = struct{}{}
+	}
 }
 
 func (g *Gateway) startSync(l *life, n schema.Slot, want func(*wantedSync)) {
@@ -64,7 +70,7 @@ func (y *syncs) take(n schema.Slot) (whole bool, sessions []*session, ok bool) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	w := &y.wanted[n]
-	whole, sessions = w.whole, w.sessions
+	whole, sessions = w.whole, slices.Collect(maps.Keys(w.sessions))
 	w.whole, w.sessions = false, nil
 	w.running = whole || len(sessions) > 0
 	return whole, sessions, w.running
@@ -76,7 +82,7 @@ func (y *syncs) putBack(n schema.Slot, whole bool, sessions []*session) {
 	defer y.mu.Unlock()
 	w := &y.wanted[n]
 	w.whole = w.whole || whole
-	w.sessions = append(w.sessions, sessions...)
+	w.add(sessions...)
 }
 
 // placesAt gives the places of an authority.

@@ -77,10 +77,15 @@ func (g *Gateway) touchSlot(ctx context.Context, l *life, n schema.Slot, dirty [
 		g.metrics.touches.WithLabelValues("unowned").Add(float64(len(dirty)))
 		return
 	}
-	slices.SortFunc(dirty, func(a, b *session) int { return cmp.Compare(a.num.Index(), b.num.Index()) })
+	slices.SortFunc(dirty, func(a, b *session) int { return byIndex(a.num, b.num) })
 	for some := range slices.Chunk(dirty, schema.MaxTouched) {
 		g.touch(ctx, l, to, some)
 	}
+}
+
+// byIndex is the order of sessions in a touch.
+func byIndex(a, b schema.SessionNum) int {
+	return cmp.Or(cmp.Compare(a.Index(), b.Index()), cmp.Compare(a, b))
 }
 
 func (g *Gateway) touch(ctx context.Context, l *life, to schema.Target, sessions []*session) {
@@ -106,10 +111,10 @@ func (g *Gateway) touch(ctx context.Context, l *life, to schema.Target, sessions
 	}
 }
 
-// except deals with a session that was not renewed.
+// except deals with a session that was not renewed; sessions are in their order.
 func (g *Gateway) except(l *life, x schema.TouchException, sessions []*session, taken []int64) {
-	i := slices.IndexFunc(sessions, func(s *session) bool { return s.num == x.Session })
-	if i < 0 {
+	i, found := slices.BinarySearchFunc(sessions, x.Session, func(s *session, num schema.SessionNum) int { return byIndex(s.num, num) })
+	if !found {
 		return
 	}
 	g.metrics.touches.WithLabelValues(x.Code.String()).Inc()

@@ -36,6 +36,15 @@
 //	                                                   +- ctx ended: work drains, still renewed;
 //	                                                      then state dead --------> (process ends)
 //
+// # Revisions, and who keeps which
+//
+//	Revision    of a key: the bucket's number of its last write. A slot's is its fence
+//	held        of a key, in a table: up to it, what is heard of that key is old news
+//	heard       of a process's key: where it was last seen, below held after a lost tail. A sign of life
+//	top         the highest of any key ever seen; bounds what a message may claim (Saw)
+//	Highest     of a slot: the highest fence ever seen, by its key or a message. Never falls
+//	seen.head   up to here all changes were heard: View.Revision, and so a gateway's since
+//
 // # Invariants
 //
 //   - A boot is drawn for one life and never returns: not after it was declared dead, not even
