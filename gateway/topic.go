@@ -82,6 +82,8 @@ func (h *hub) subscribe(ctx context.Context, topics []*topic) error {
 		failed = errors.Join(failed, err)
 	}
 	if fresh {
+		ctx, cancel := context.WithTimeout(ctx, findOutWithin)
+		defer cancel()
 		if err := h.g.push.FlushWithContext(ctx); err != nil {
 			h.doubt(topics)
 			failed = errors.Join(failed, err)
