@@ -50,7 +50,8 @@
 //
 //	loop.run       max(2, GOMAXPROCS) for slot requests (a slot always goes to the same one, so that
 //	               its requests stay in order), as many for look-ups
-//	publish        events, and their way into the stream (recorder.go; journal.go decides, purely)
+//	publish        events, their way into the stream and, of an offline, that of its time into the
+//	               bucket last_seen (recorder.go; journal.go decides, purely)
 //	keepSlots      the only one that takes slots up
 //	heedDisconnects, and a short-lived one an event that it heeds
 //	handOver       one at a time: slots on their way to another worker
@@ -109,5 +110,7 @@
 //	                          a repeated one from standing there twice. What is lost to it is counted,
 //	                          and rebuilt is told there on its slot, however long that takes. What was
 //	                          on its way when a life ends is lost too: the next owner's rebuilt tells
+//	the bucket last_seen      the same, but what is lost is only counted. One repeated after the slot
+//	  takes nothing           has changed its owner can put an older time over a newer one
 //	outbox full               events are dropped and counted; the slot's watchers are told rebuilt
 package authority

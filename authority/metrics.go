@@ -14,6 +14,7 @@ type metrics struct {
 	events        *prometheus.CounterVec // by type
 	eventsDropped prometheus.Counter
 	eventStream   recordMetrics
+	lastSeen      recordMetrics
 	moves         *prometheus.CounterVec // of slots: taken, or why dropped
 	endings       *prometheus.CounterVec // of other processes' leases, by proof or by time
 	corrupt       prometheus.Counter
@@ -58,12 +59,18 @@ func newMetrics(r prometheus.Registerer, w *Worker) *metrics {
 		endings: counter("leases_ended_total", "Leases of other processes ended, by proof or by time.", "how"),
 		corrupt: f.NewCounter(corrupt),
 	}
+	m.lastSeen = recordMetrics{
+		stored: plain("last_seen_stored_total", "Entries that the bucket last_seen has acknowledged."),
+		again:  plain("last_seen_repeated_total", "Entries sent to the bucket last_seen once more, for want of an acknowledgement."),
+		lost:   plain("last_seen_lost_total", "Entries that the bucket last_seen has missed."),
+	}
 	gauge := func(s, help string, value func() float64) {
 		f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "rollcall", Subsystem: "authority", Name: s, Help: help}, value)
 	}
 	gauge("slots", "Slots held.", func() float64 { return float64(w.totals().slots) })
 	gauge("routes", "Routes in the directories of the slots held.", func() float64 { return float64(w.totals().routes) })
 	gauge("events_unstored", "Events that the stream presence_events has not acknowledged yet.", func() float64 { return float64(w.recording.Load().count()) })
+	gauge("last_seen_unstored", "Entries that the bucket last_seen has not acknowledged yet.", func() float64 { return float64(w.seeing.Load().count()) })
 	gauge("offlines_held", "Users whose offline event is held back.", func() float64 { return float64(w.totals().offlines) })
 	return m
 }

@@ -2,7 +2,9 @@ package authority
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -16,7 +18,8 @@ const recordTick = 50 * time.Millisecond
 // publisher takes events out of the outbox and tells them:
 //
 //	outbox --> event.<slot>.<token>, at once         anyone who listens
-//	       `-> the same, acknowledged, repeated      the stream presence_events, where it is on
+//	       |-> the same, acknowledged, repeated      the stream presence_events, where it is on
+//	       `-> of an offline: when, the same way     the bucket last_seen, where that is on
 //
 // Both are one message where nothing of the same user is still on its way to the stream. Else who
 // listens is told at once by a message that no stream takes, and once more when it is stored: an
@@ -24,7 +27,8 @@ const recordTick = 50 * time.Millisecond
 type publisher struct {
 	*Worker
 	tick   *time.Ticker                 // runs while the stream is on
-	stream *recorder                    // nil while it is off
+	stream *recorder                    // of events; nil while it is off
+	seen   *recorder                    // of when users were last there; nil while that is off
 	owed   map[schema.Slot]schema.Stamp // slots of which the stream has missed events: it has yet to say rebuilt
 }
 
@@ -33,61 +37,74 @@ type publisher struct {
 func (w *Worker) publish(ctx context.Context) {
 	p := &publisher{Worker: w, tick: time.NewTicker(recordTick), owed: map[schema.Slot]schema.Stamp{}}
 	p.tick.Stop()
-	defer p.follow(false)
-	p.follow(w.view.Config().Events)
+	defer p.follow(false, false)
+	p.heed()
 	for {
-		var acks chan *nats.Msg
-		if p.stream != nil {
-			acks = p.stream.acks
-		}
 		select {
 		case <-w.out.wake:
-			p.follow(w.view.Config().Events)
+			p.heed()
 			at := time.Now().UTC().Format(time.RFC3339Nano)
 			for _, e := range w.out.take() {
 				e.At = at
 				p.tell(&e)
 			}
-		case m := <-acks:
-			now := time.Now()
-			p.stream.ack(now, m)
-			for range len(acks) {
-				p.stream.ack(now, <-acks)
-			}
-			p.work(now)
+		case m := <-p.stream.answers():
+			p.stream.takeAcks(m)
+			p.work(time.Now())
+		case m := <-p.seen.answers():
+			p.seen.takeAcks(m)
+			p.work(time.Now())
 		case <-p.tick.C:
-			if p.follow(w.view.Config().Events); p.stream != nil {
-				p.work(time.Now())
-			}
+			p.heed()
+			p.work(time.Now())
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// follow turns the stream on and off.
-func (p *publisher) follow(on bool) {
-	switch {
-	case on && p.stream == nil:
-		r, err := newRecorder(p.nc, p.config.Prefix.EventStream(), "rollcall setup --events", p.log, p.meter.eventStream)
-		if err != nil {
-			p.log.Warn("events are not stored", "err", err)
-			return
-		}
-		p.stream = r
-		p.tick.Reset(recordTick)
-		p.recording.Store(r)
-	case !on && p.stream != nil:
-		p.stream.close()
-		p.stream = nil
-		p.tick.Stop()
-		p.recording.Store(nil)
+// heed does as the settings say.
+func (p *publisher) heed() {
+	c := p.view.Config()
+	p.follow(c.Events, c.LastSeen)
+}
+
+// follow turns what is recorded on and off.
+func (p *publisher) follow(events, seen bool) {
+	prefix := p.config.Prefix
+	p.stream = p.turn(p.stream, events, &p.recording, prefix.EventStream(), "rollcall setup --events", p.meter.eventStream)
+	p.seen = p.turn(p.seen, seen, &p.seeing, prefix.LastSeenStream(), "rollcall setup --last-seen 720h", p.meter.lastSeen)
+	if p.stream == nil {
 		clear(p.owed)
 	}
+	if p.stream == nil && p.seen == nil {
+		p.tick.Stop()
+	}
+}
+
+// turn gives a recorder that is on or off.
+func (p *publisher) turn(r *recorder, on bool, shown *atomic.Pointer[recorder], stream, advice string, meter recordMetrics) *recorder {
+	switch {
+	case on && r == nil:
+		var err error
+		if r, err = newRecorder(p.nc, stream, advice, p.log, meter); err != nil {
+			p.log.Warn("nothing is stored", "stream", stream, "err", err)
+			return nil
+		}
+		p.tick.Reset(recordTick)
+	case !on && r != nil:
+		r.close()
+		r = nil
+	}
+	shown.Store(r)
+	return r
 }
 
 // tell publishes an event, and stores it where that is on.
 func (p *publisher) tell(e *schema.Event) {
+	if p.seen != nil && e.Type == schema.EventOffline {
+		p.note(e)
+	}
 	m := &nats.Msg{Subject: p.config.Prefix.SlotEvent(e.Slot), Data: e.AppendJSON(nil)}
 	if e.UID != "" {
 		m.Subject = p.config.Prefix.Event(e.UID)
@@ -114,7 +131,7 @@ const noStream = "none: stored apart"
 func (p *publisher) record(m *nats.Msg, e *schema.Event, mark string) (told bool) {
 	sent, ok := p.stream.add(time.Now(), &entry{
 		subject: m.Subject, body: m.Data, slot: e.Slot, stamp: e.Stamp,
-		id: fmt.Sprintf("%d.%d.%d%s", e.Slot, e.Stamp.Fence, e.Stamp.K, mark),
+		id: entryID(e) + mark,
 	})
 	if !ok {
 		p.owe(e.Slot, e.Stamp)
@@ -122,8 +139,28 @@ func (p *publisher) record(m *nats.Msg, e *schema.Event, mark string) (told bool
 	return sent
 }
 
-// work has the stream's messages repeated, and pays what is owed to it.
+// note puts it on its way into the bucket when a user was last there. What does not get there is
+// counted; nothing else tells.
+func (p *publisher) note(e *schema.Event) {
+	body, err := json.Marshal(schema.LastSeen{At: time.Now().Add(-e.Ago).UTC().Truncate(time.Millisecond), Stamp: e.Stamp})
+	if err != nil {
+		return // a time and two numbers always encode
+	}
+	p.seen.add(time.Now(), &entry{subject: p.config.Prefix.LastSeen(e.UID), body: body, slot: e.Slot, stamp: e.Stamp, id: entryID(e)})
+}
+
+func entryID(e *schema.Event) string {
+	return fmt.Sprintf("%d.%d.%d", e.Slot, e.Stamp.Fence, e.Stamp.K)
+}
+
+// work has what was not acknowledged repeated, and pays what is owed to the stream of events.
 func (p *publisher) work(now time.Time) {
+	if p.seen != nil {
+		p.seen.work(now)
+	}
+	if p.stream == nil {
+		return
+	}
 	for _, e := range p.stream.work(now) {
 		p.owe(e.slot, e.stamp)
 	}

@@ -117,6 +117,23 @@ func (r *recorder) send(now time.Time, e *entry) bool {
 	return true
 }
 
+// answers is where acknowledgements come; nil of a recorder that is off.
+func (r *recorder) answers() chan *nats.Msg {
+	if r == nil {
+		return nil
+	}
+	return r.acks
+}
+
+// takeAcks takes an answer, and those that have come behind it.
+func (r *recorder) takeAcks(m *nats.Msg) {
+	now := time.Now()
+	r.ack(now, m)
+	for range len(r.acks) {
+		r.ack(now, <-r.acks)
+	}
+}
+
 // ack takes the stream's answer.
 func (r *recorder) ack(now time.Time, m *nats.Msg) {
 	number, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, r.replies), 10, 64)

@@ -220,7 +220,7 @@ func (w *Worker) configure() {
 		}
 	}
 	c := w.view.Config()
-	w.log.Info("settings of the mesh changed", "policy", c.Policy, "max_sessions", c.MaxSessions, "grace", c.Grace(), "events", c.Events)
+	w.log.Info("settings of the mesh changed", "policy", c.Policy, "max_sessions", c.MaxSessions, "grace", c.Grace(), "events", c.Events, "last_seen", c.LastSeen)
 }
 
 // listGateways reads, after the claims, which gateways may have sessions of the slots taken: every

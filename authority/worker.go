@@ -68,7 +68,7 @@ type Worker struct {
 	handing atomic.Bool // a round of balance is under way; while it is, unanswered hand-overs are left alone
 	proofs  atomic.Bool // disconnect events are imported
 
-	recording atomic.Pointer[recorder] // of events; nil while it is off. Its counts are read for the metrics
+	recording, seeing atomic.Pointer[recorder] // of events, and of when users were last there; nil while off. For the metrics
 
 	mu    sync.Mutex
 	me    schema.Process      // of the running life

@@ -75,6 +75,8 @@
 //	session still being set up     tried again for 630 ms, then unknown
 //	device does not acknowledge    written; after the wait at the latest, at once if its session ends
 //	gateway dies in an ack wait    written, half a second after the wait
+//	last_seen not kept, away,      the look-up is answered; last_seen_why (Seen.Err) says so of each user,
+//	  or not readable              after a second at the most
 //	fallback cannot be published   fallback_failed counts the users; their results stand all the same
 //	cache full                     its oldest answer goes
 //	events lost, or too many       everything cached is looked up again: at once where that is noticed

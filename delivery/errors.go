@@ -15,6 +15,8 @@ var (
 	ErrTooLarge = errors.New("too large")
 	// ErrNoGateway is returned when a call names a gateway that does not live.
 	ErrNoGateway = errors.New("no such gateway")
+	// ErrNotKept is returned when it was asked when users were last there, and that is not kept.
+	ErrNotKept = errors.New("when users were last seen is not kept: rollcall setup --last-seen 720h turns it on")
 	// ErrUnknownUser is returned when a call needs to know where a user is and nobody could tell:
 	// the slot is rebuilding, unowned or unreachable. The same may succeed a moment later.
 	ErrUnknownUser = errors.New("whereabouts of the user are unknown")

@@ -26,6 +26,7 @@ type metrics struct {
 	removes    prometheus.Counter
 	watches    prometheus.Gauge       // users watched at the moment, each watch by itself
 	resyncs    prometheus.Counter     // of watches
+	lastSeen   *prometheus.CounterVec // users asked for, by outcome
 	cacheUsers *prometheus.CounterVec // asked for while the cache is on, by whether it knew
 	cacheDrops *prometheus.CounterVec // answers that the cache gave up, by cause
 }
@@ -54,6 +55,7 @@ func newMetrics(r prometheus.Registerer, stats func() client.Stats, cached func(
 	size := opts("cache_users", "Users whose whereabouts are cached.")
 	f.NewGaugeFunc(prometheus.GaugeOpts(size), func() float64 { return float64(cached()) })
 	return &metrics{
+		lastSeen:   counters("last_seen_users_total", "Users whose last time there was asked for: found, absent or failed.", "outcome"),
 		cacheUsers: counters("cache_lookup_users_total", "Users asked for while the cache is on: hit where it knew of them, else miss.", "outcome"),
 		cacheDrops: counters("cache_drops_total", "Users that the cache has dropped, by cause.", "cause"),
 		lookups:    counter("lookups_total", "Look-ups that authorities were asked for, those of pushes and kicks included."),
@@ -113,6 +115,21 @@ const (
 )
 
 func (m *metrics) carried(way string, recipients int) { add(m.ways, way, recipients) }
+
+func (m *metrics) sawLast(seen []Seen) {
+	var found, failed int
+	for i := range seen {
+		switch {
+		case seen[i].Err != nil:
+			failed++
+		case !seen[i].At.IsZero():
+			found++
+		}
+	}
+	add(m.lastSeen, "found", found)
+	add(m.lastSeen, "failed", failed)
+	add(m.lastSeen, "absent", len(seen)-found-failed)
+}
 
 func (m *metrics) cacheAsked(hits, misses int) {
 	add(m.cacheUsers, "hit", hits)

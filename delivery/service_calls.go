@@ -23,7 +23,17 @@ func (s *Service) lookup(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return page(len(found), s.room(), func(i int) schema.UserReply { return userReply(&found[i]) })
+	var seen map[int]Seen
+	if req.LastSeen {
+		if seen, err = s.lastSeen(ctx, found); err != nil {
+			return nil, err
+		}
+	}
+	return page(len(found), s.room(), func(i int) schema.UserReply {
+		u := userReply(&found[i])
+		seen[i].show(&u)
+		return u
+	})
 }
 
 func userReply(f *Found) schema.UserReply {

@@ -16,6 +16,8 @@ const (
 type LookupCall struct {
 	UIDs    []UID `json:"uids"`
 	AwaitMS int64 `json:"await_ms,omitempty"` // wait so long, in all, for slots that are rebuilding
+	// LastSeen asks when those who are offline were last there.
+	LastSeen bool `json:"last_seen,omitempty"`
 }
 
 // LookupReply is its answer; results align with the uids asked.
@@ -33,6 +35,11 @@ type UserReply struct {
 	Why     string       `json:"why"`             // of an unknown state: rebuilding, unowned or unreachable
 	Stamp   *Stamp       `json:"stamp,omitempty"` // missing where nobody answered
 	Routes  []RouteReply `json:"routes"`
+	// LastSeen is when the last session of a user who is offline went, in RFC 3339, where that was asked
+	// and is known.
+	LastSeen string `json:"last_seen,omitempty"`
+	// LastSeenWhy is a sentence where it was asked and could not be found out.
+	LastSeenWhy string `json:"last_seen_why,omitempty"`
 }
 
 // RouteReply is one route of a user. Ages are in milliseconds.

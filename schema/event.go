@@ -1,6 +1,9 @@
 package schema
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // EventType says what an event tells.
 type EventType string
@@ -24,6 +27,16 @@ type Event struct {
 	Route  *EventRoute `json:"route,omitempty"`
 	Left   int         `json:"left"`         // devices left
 	At     string      `json:"at,omitempty"` // RFC 3339, for people
+	// Ago is how long before the event was told its cause was: not 0 for an offline that was held back.
+	// It does not travel.
+	Ago time.Duration `json:"-"`
+}
+
+// LastSeen is the JSON of an entry of the bucket last_seen: when the last session of a user went, in
+// UTC, and the stamp of the offline event that told of it.
+type LastSeen struct {
+	At    time.Time `json:"at"`
+	Stamp Stamp     `json:"stamp"`
 }
 
 // EventRoute is the route that an event is about.

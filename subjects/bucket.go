@@ -20,6 +20,24 @@ func (p Prefix) BucketKey(key string) string { return p.bucketPrefix() + key }
 
 func (p Prefix) bucketPrefix() string { return "$KV." + p.Bucket() + "." }
 
+// LastSeenBucket is the KV bucket of when users were last there, where that is kept: last_seen.
+func (p Prefix) LastSeenBucket() string { return p.name("last_seen") }
+
+// LastSeenStream is the stream behind it.
+func (p Prefix) LastSeenStream() string { return "KV_" + p.LastSeenBucket() }
+
+// LastSeen is where a user's entry is stored: $KV.last_seen.<uid token>.
+func (p Prefix) LastSeen(u schema.UID) string { return p.lastSeenKey(string(TokenOf(u))) }
+
+// LastSeenGet is where a user's entry is read: a direct get of the stream, by subject.
+func (p Prefix) LastSeenGet(u schema.UID) string { return p.lastSeenGet(string(TokenOf(u))) }
+
+func (p Prefix) lastSeenKey(token string) string { return "$KV." + p.LastSeenBucket() + "." + token }
+
+func (p Prefix) lastSeenGet(token string) string {
+	return "$JS.API.DIRECT.GET." + p.LastSeenStream() + "." + p.lastSeenKey(token)
+}
+
 // Changed is where the server republishes each change of the bucket: presence.changed.>, as the
 // destination of a republish of BucketSubjects.
 func (p Prefix) Changed() string { return p.join("presence", "changed", ">") }

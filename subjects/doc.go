@@ -26,6 +26,7 @@
 //	sys.disconnect                     SysDisconnect                             the server -> authorities
 //	auth.connect                       AuthConnect                               gateway -> a backend
 //	auth.watch                         AuthWatch                                 gateway -> a backend
+//	$KV.last_seen.<uid token>          LastSeen, LastSeenGet                     authority -> its stream -> delivery
 //	presence_events                    EventStream                               the stream of all events
 //	$KV.presence.<key>                 BucketKey, BucketSubjects                 the bucket's stream
 //	config                             ConfigKey                 ParseKey

@@ -25,7 +25,7 @@ func (p Prefix) GatewayPermissions() Permissions {
 func (p Prefix) AuthorityPermissions() Permissions {
 	return Permissions{
 		Publish: append(append([]string{
-			p.BucketSubjects(), p.join("authority", ">"), p.AllEvents(),
+			p.BucketSubjects(), p.join("authority", ">"), p.AllEvents(), p.lastSeenKey("*"),
 		}, p.readBucket()...), "$JS.API.INFO", "$JS.API.STREAM.CREATE."+p.BucketStream(), "$JS.API.STREAM.PURGE."+p.BucketStream()),
 		Subscribe: []string{
 			p.inbox("authority"), p.Changed(), p.SysDisconnect(), p.join("slot", ">"), p.join("authority", ">"),
@@ -38,7 +38,7 @@ func (p Prefix) DeliveryPermissions() Permissions {
 	return Permissions{
 		Publish: append([]string{
 			p.join("authority", ">"), p.join("push", ">"), p.join("kick", ">"), p.join("slot", "*", "*", string(Remove)),
-			p.join("gateway", ">"), p.Revoke(), p.join("fallback", ">"),
+			p.join("gateway", ">"), p.Revoke(), p.join("fallback", ">"), p.lastSeenGet("*"),
 		}, p.readBucket()...),
 		Subscribe: append(append([]string{
 			p.inbox("delivery"), p.Changed(), p.SysDisconnect(), p.AllEvents(),

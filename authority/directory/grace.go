@@ -67,7 +67,9 @@ func (d *Directory) overdue(now time.Duration, work *int, events []schema.Event)
 		}
 		if !a.over {
 			delete(g.held, a.uid)
-			events = append(events, d.event(a.uid, schema.EventOffline, a.last, 0))
+			e := d.event(a.uid, schema.EventOffline, a.last, 0)
+			e.Ago = now - a.since
+			events = append(events, e)
 		}
 	}
 	return events

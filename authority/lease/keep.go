@@ -18,6 +18,26 @@ const (
 	DefaultEventsAge = 24 * time.Hour
 )
 
+// MinLastSeen is the shortest time for which it may be kept when users were last there.
+const MinLastSeen = 2 * time.Minute
+
+// KeepLastSeen makes the bucket of when users were last there, with entries that live for age, or
+// changes how long they live. A new one has the replicas of the mesh's bucket.
+func (b *Bucket) KeepLastSeen(ctx context.Context, age time.Duration) error {
+	mine := b.stream.CachedInfo().Config
+	c := jetstream.KeyValueConfig{
+		Bucket: b.o.Prefix.LastSeenBucket(), Description: "rollcall: when users were last there",
+		History: 1, TTL: age, Storage: mine.Storage, Replicas: mine.Replicas,
+	}
+	if s, err := b.js.Stream(ctx, b.o.Prefix.LastSeenStream()); err == nil {
+		c.Storage, c.Replicas = s.CachedInfo().Config.Storage, s.CachedInfo().Config.Replicas
+	}
+	if _, err := b.js.CreateOrUpdateKeyValue(ctx, c); err != nil {
+		return fmt.Errorf("bucket %s: %w", c.Bucket, err)
+	}
+	return nil
+}
+
 // KeepEvents makes the stream that keeps all events, or changes how long one that is there keeps
 // them; 0 leaves that as it is. A new one has the replicas of the bucket. It returns JetStream's
 // error, above all where another stream takes the same subjects.

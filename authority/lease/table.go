@@ -108,7 +108,7 @@ func (t *table) putConfig(e entry, force bool) []Change {
 	}
 	next := t.config
 	next.Policy, next.MaxSessions, next.GraceMS = c.Policy, c.MaxSessions, c.GraceMS
-	next.Events = c.Events
+	next.Events, next.LastSeen = c.Events, c.LastSeen
 	if next == t.config {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 type LookupCmd struct {
 	Asking
 	UIDs  []string      `arg:"" name:"uid" help:"Users; - reads them from standard input, one a line."`
+	Seen  bool          `name:"last-seen" help:"Say of those who are offline when they were last there."`
 	Await time.Duration `name:"await" placeholder:"DURATION" help:"Wait so long for slots that are being rebuilt."`
 }
 
@@ -25,7 +26,7 @@ func (c *LookupCmd) Run(s *session) error {
 		return err
 	}
 	defer a.close()
-	users, err := a.lookup(uids, c.Await, c.Timeout)
+	users, err := a.lookup(uids, c.Seen, c.Await, c.Timeout)
 	if err != nil {
 		return err
 	}
@@ -41,12 +42,12 @@ func (c *LookupCmd) Run(s *session) error {
 }
 
 // lookup asks for any number of users, as many calls as that takes.
-func (a *asker) lookup(uids []schema.UID, await, timeout time.Duration) ([]schema.UserReply, error) {
+func (a *asker) lookup(uids []schema.UID, seen bool, await, timeout time.Duration) ([]schema.UserReply, error) {
 	var users []schema.UserReply
 	for len(uids) > 0 {
 		some := uids[:min(len(uids), schema.MaxCallUIDs)]
 		var reply schema.LookupReply
-		request := schema.LookupCall{UIDs: some, AwaitMS: await.Milliseconds()}
+		request := schema.LookupCall{UIDs: some, AwaitMS: await.Milliseconds(), LastSeen: seen}
 		if err := a.call("lookup", request, &reply, timeout+await); err != nil {
 			return nil, err
 		}
@@ -81,6 +82,12 @@ func printUsers(s *session, users []schema.UserReply) error {
 			state += " (partial)"
 		case u.Suspect:
 			state += " (suspect)"
+		}
+		switch {
+		case u.LastSeen != "":
+			state += " since " + u.LastSeen
+		case u.LastSeenWhy != "":
+			state += " (" + u.LastSeenWhy + ")"
 		}
 		if len(u.Routes) == 0 {
 			t.row(u.UID, state, "", "", "", "", "", "", "", "", "")

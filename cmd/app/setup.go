@@ -115,6 +115,7 @@ func (c *SetupCmd) print(s *session, before, after schema.Config) error {
 	t.row("ttl", after.TTL())
 	t.row("grace", after.Grace())
 	t.row("events", switched(after.Events))
+	t.row("last_seen", switched(after.LastSeen))
 	t.row("slots", after.Slots)
 	t.row("format", after.Format)
 	return t.flush()

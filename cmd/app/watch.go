@@ -43,7 +43,7 @@ func (c *WatchCmd) Run(s *session) error {
 
 // find is a look-up by the service, which whoever may ask it can make.
 func (a *asker) find(uids []schema.UID, timeout time.Duration) ([]delivery.Found, error) {
-	users, err := a.lookup(uids, 0, timeout)
+	users, err := a.lookup(uids, false, 0, timeout)
 	if err != nil {
 		return nil, err
 	}

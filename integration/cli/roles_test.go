@@ -209,7 +209,13 @@ func TestSetup(t *testing.T) {
 	require.Zero(t, r.Code, r.Err)
 	require.False(t, rows[schema.Config](t, r)[0].Events)
 	require.Contains(t, r.Err, "nats stream rm presence_events")
-	for _, wrong := range [][]string{{"--events=perhaps"}, {"--events-max-age", "1m", "--events"}, {"--events-max-age", "1h"}, {"--events=off", "--events-max-age", "1h"}} {
+	r = process.Run(t, operator, "", "setup", "--last-seen", "720h", "--json")
+	require.Zero(t, r.Code, r.Err)
+	require.True(t, rows[schema.Config](t, r)[0].LastSeen)
+	r = process.Run(t, operator, "", "setup", "--last-seen", "off", "--json")
+	require.Zero(t, r.Code, r.Err)
+	require.False(t, rows[schema.Config](t, r)[0].LastSeen)
+	for _, wrong := range [][]string{{"--last-seen", "1m"}, {"--last-seen", "never"}, {"--events=perhaps"}, {"--events-max-age", "1m", "--events"}, {"--events-max-age", "1h"}, {"--events=off", "--events-max-age", "1h"}} {
 		r = process.Run(t, operator, "", append([]string{"setup"}, wrong...)...)
 		require.Equal(t, app.ExitUsage, r.Code, "%v: %s", wrong, r.Err)
 	}

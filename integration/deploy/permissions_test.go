@@ -55,7 +55,7 @@ var roles = []role{
 		user: deploy.Authority,
 		publishes: append([]string{
 			"$KV.presence.slot.17", "$KV.presence.config", "$KV.presence.authority.a-1", "$KV.presence.gateway.gw-1",
-			"authority.a-2.boot.lookup", "event.17.alice", "event.17",
+			"authority.a-2.boot.lookup", "event.17.alice", "event.17", "$KV.last_seen.alice",
 			"$JS.API.INFO", "$JS.API.STREAM.CREATE.KV_presence", "$JS.API.STREAM.PURGE.KV_presence",
 		}, readsBucket...),
 		mayNot: append([]string{
@@ -68,10 +68,10 @@ var roles = []role{
 		user: deploy.Delivery,
 		publishes: append([]string{
 			"authority.a-1.boot.lookup", "push.gw-1.boot", "kick.gw-1.boot", "slot.17.42.remove",
-			"gateway.gw-1.boot.sessions", "revoke", "fallback.mail",
+			"gateway.gw-1.boot.sessions", "revoke", "fallback.mail", "$JS.API.DIRECT.GET.KV_last_seen.$KV.last_seen.=YUBi",
 		}, readsBucket...),
 		mayNot: append([]string{
-			"$KV.presence.gateway.gw-1", "$KV.presence.slot.17", "slot.17.42.register", "slot.17.42.unregister",
+			"$KV.presence.gateway.gw-1", "$KV.presence.slot.17", "slot.17.42.register", "slot.17.42.unregister", "$KV.last_seen.alice",
 			"event.17.alice", "up.17.alice", "_INBOX_gateway.x",
 		}, nobodys...),
 		subscribes: []string{
