@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -9,7 +10,7 @@ import (
 	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
-// serveAsk answers one request to the process: look-up, explain or status.
+// serveAsk answers one request to the process: look-up, explain, status or drain.
 func (w *Worker) serveAsk(m *nats.Msg) {
 	op, _ := w.config.Prefix.ParseAuthority(m.Subject)
 	switch op {
@@ -26,8 +27,30 @@ func (w *Worker) serveAsk(m *nats.Msg) {
 		w.respond(m, w.explain(m.Data))
 	case subjects.Status:
 		w.respond(m, schema.NewStatusAnswer(w.status()))
+	case subjects.Drain:
+		w.serveDrain(m)
 	default:
 		w.log.Debug("unknown request", "subject", m.Subject)
+	}
+}
+
+// serveDrain ends Run, as the end of its context does, and tells how many slots are left.
+func (w *Worker) serveDrain(m *nats.Msg) {
+	if leave := w.leaveBy.Load(); leave != nil {
+		(*leave)()
+	}
+	reply := schema.DrainReply{Node: w.Me().Node, Boot: w.Me().Boot}
+	for n := range w.held {
+		if w.held[n].Load() != nil {
+			reply.Left++
+		}
+	}
+	data, err := json.Marshal(reply)
+	if err == nil && m.Reply != "" {
+		err = m.Respond(data)
+	}
+	if err != nil {
+		w.log.Warn("answer not sent", "subject", m.Subject, "err", err)
 	}
 }
 

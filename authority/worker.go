@@ -64,9 +64,10 @@ type Worker struct {
 	lifted [schema.Slots]atomic.Bool // whose fence was lifted, and is not yet taken up
 
 	// Beside these, each tenure has handing: its own slot's successor may stand in the key.
-	leaving atomic.Bool // the process ends: it takes no more slots
-	handing atomic.Bool // a round of balance is under way; while it is, unanswered hand-overs are left alone
-	proofs  atomic.Bool // disconnect events are imported
+	leaving atomic.Bool                        // the process ends: it takes no more slots
+	handing atomic.Bool                        // a round of balance is under way; while it is, unanswered hand-overs are left alone
+	proofs  atomic.Bool                        // disconnect events are imported
+	leaveBy atomic.Pointer[context.CancelFunc] // ends the running Run; nil before
 
 	recording, seeing atomic.Pointer[recorder] // of events, and of when users were last there; nil while off. For the metrics
 
@@ -112,11 +113,14 @@ func (w *Worker) describe() schema.ProcessValue {
 	return v
 }
 
-// Run serves until ctx ends, one life after another, and then hands its slots to the other workers.
+// Run serves until ctx ends, or somebody asks the worker to drain, one life after another, and then hands its slots to the other workers.
 // It returns an error only when it can never serve under this name.
 func (w *Worker) Run(ctx context.Context) error {
-	return w.holder.Run(ctx, func(leased context.Context, me schema.Process) error {
-		return w.serve(ctx, leased, me)
+	until, leave := context.WithCancel(ctx)
+	defer leave()
+	w.leaveBy.Store(&leave)
+	return w.holder.Run(until, func(leased context.Context, me schema.Process) error {
+		return w.serve(until, leased, me)
 	})
 }
 

@@ -106,5 +106,6 @@
 //	events are lost, the link was down    everything watched is looked up again; what differs is told
 //	nobody answers at auth.watch          unavailable or timeout, retryable; nothing is watched
 //	a serving loop is wedged              it takes no probe, the lease is not renewed and ends
-//	Run's context ends                    drain: see drain.go
+//	Run's context ends, or an operator    drain: see drain.go
+//	asks for it
 package gateway

@@ -2,13 +2,31 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
+
+// errDrainAsked ends Run, which then returns nil.
+var errDrainAsked = errors.New("asked to drain")
+
+// serveDrain begins the drain, as the end of Run's context does, and tells how far it is.
+func (g *Gateway) serveDrain(l *life, m *nats.Msg) {
+	g.depart()
+	data, err := json.Marshal(schema.DrainReply{Node: l.me.Node, Boot: l.me.Boot, Left: g.registry.len()})
+	if err == nil && m.Reply != "" {
+		err = m.Respond(data)
+	}
+	if err != nil {
+		g.log.Warn("answer could not be sent", "subject", m.Subject, "error", err)
+	}
+}
 
 // drain ends a life in order, top to bottom. The lease is renewed meanwhile.
 //

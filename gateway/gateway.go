@@ -79,6 +79,7 @@ type Gateway struct {
 
 	life     atomic.Pointer[life] // nil: nobody new comes in
 	draining atomic.Bool
+	depart   func() // begins the drain; set by Run
 }
 
 // New makes a gateway that holds its lease in b and knows of the mesh by v, which the caller runs.
@@ -120,12 +121,13 @@ func newGateway(control, push conn, v view, c Config) *Gateway {
 // now is the gateway's clock: monotonic, above 0.
 func (g *Gateway) now() time.Duration { return time.Since(g.start) + 1 }
 
-// Run serves until ctx ends, then drains: see drain.go. It returns lease.ErrNameTaken or
+// Run serves until ctx ends, or somebody asks the gateway to drain, then drains: see drain.go. It returns lease.ErrNameTaken or
 // lease.ErrTakenOver where another process stands under the node's name, and the error of a
 // listener that fails. It is called once.
 func (g *Gateway) Run(ctx context.Context) error {
 	until, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
+	g.depart = func() { fail(errDrainAsked) }
 	defer g.changes(g.changed)()
 	var parts sync.WaitGroup
 	for _, part := range append(g.parts, g.watches.run, g.sweep) {
@@ -147,6 +149,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 	parts.Wait()
 	if err == nil && ctx.Err() == nil {
 		err = context.Cause(until)
+	}
+	if errors.Is(err, errDrainAsked) {
+		return nil
 	}
 	return err
 }

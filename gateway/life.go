@@ -57,7 +57,13 @@ func (g *Gateway) newLife(ctx context.Context, me schema.Process) *life {
 	l.pushes = lease.NewLoop(intakeSize, func(m *nats.Msg) { g.servePush(l, m) })
 	l.kicks = lease.NewLoop(intakeSize, func(m *nats.Msg) { g.serveKick(l, m) })
 	l.revokes = lease.NewLoop(intakeSize, func(m *nats.Msg) { g.serveRevoke(l, m) })
-	l.asks = lease.NewLoop(intakeSize, func(m *nats.Msg) { g.serveSessions(l, m) })
+	l.asks = lease.NewLoop(intakeSize, func(m *nats.Msg) {
+		if m.Subject == g.config.Prefix.DrainGateway(me) {
+			g.serveDrain(l, m)
+			return
+		}
+		g.serveSessions(l, m)
+	})
 	return l
 }
 
@@ -122,6 +128,7 @@ func (l *life) subscriptions(g *Gateway) []subscription {
 		{g.control, p.Kick(l.me), l.kicks},
 		{g.control, p.Revoke(), l.revokes},
 		{g.control, p.Sessions(l.me), l.asks},
+		{g.control, p.DrainGateway(l.me), l.asks},
 	}
 }
 

@@ -11,9 +11,9 @@ type Permissions struct {
 // Changed: a forged notice would poison the highest fence known.
 func (p Prefix) GatewayPermissions() Permissions {
 	return Permissions{
-		Publish: append([]string{
-			p.BucketKey(GatewayKeys + ".*"), p.join("slot", ">"), p.join("kick", ">"), p.AllUp(), p.join("authority", ">"), p.AuthConnect(), p.AuthWatch(),
-		}, p.readBucket()...),
+		Publish: append(append([]string{
+			p.BucketKey(GatewayKeys + ".*"), p.join("slot", ">"), p.join("kick", ">"), p.AllUp(), p.AuthConnect(), p.AuthWatch(),
+		}, p.askAuthorities()...), p.readBucket()...),
 		Subscribe: []string{
 			p.inbox("gateway"), p.Changed(), p.SysDisconnect(),
 			p.join("push", ">"), p.join("kick", ">"), p.join("gateway", ">"), p.Revoke(), p.AllEvents(),
@@ -24,9 +24,9 @@ func (p Prefix) GatewayPermissions() Permissions {
 // AuthorityPermissions are those of authority processes.
 func (p Prefix) AuthorityPermissions() Permissions {
 	return Permissions{
-		Publish: append(append([]string{
-			p.BucketSubjects(), p.join("authority", ">"), p.AllEvents(), p.lastSeenKey("*"),
-		}, p.readBucket()...), "$JS.API.INFO", "$JS.API.STREAM.CREATE."+p.BucketStream(), "$JS.API.STREAM.PURGE."+p.BucketStream()),
+		Publish: append(append(append([]string{
+			p.BucketSubjects(), p.AllEvents(), p.lastSeenKey("*"),
+		}, p.askAuthorities()...), p.readBucket()...), "$JS.API.INFO", "$JS.API.STREAM.CREATE."+p.BucketStream(), "$JS.API.STREAM.PURGE."+p.BucketStream()),
 		Subscribe: []string{
 			p.inbox("authority"), p.Changed(), p.SysDisconnect(), p.join("slot", ">"), p.join("authority", ">"),
 		},
@@ -36,10 +36,10 @@ func (p Prefix) AuthorityPermissions() Permissions {
 // DeliveryPermissions are those of processes that serve or use package delivery.
 func (p Prefix) DeliveryPermissions() Permissions {
 	return Permissions{
-		Publish: append([]string{
-			p.join("authority", ">"), p.join("push", ">"), p.join("kick", ">"), p.join("slot", "*", "*", string(Remove)),
-			p.join("gateway", ">"), p.Revoke(), p.join("fallback", ">"), p.lastSeenGet("*"),
-		}, p.readBucket()...),
+		Publish: append(append([]string{
+			p.join("push", ">"), p.join("kick", ">"), p.join("slot", "*", "*", string(Remove)),
+			p.join("gateway", "*", "*", "sessions"), p.Revoke(), p.join("fallback", ">"), p.lastSeenGet("*"),
+		}, p.askAuthorities()...), p.readBucket()...),
 		Subscribe: append(append([]string{
 			p.inbox("delivery"), p.Changed(), p.SysDisconnect(), p.AllEvents(),
 		}, p.service()...), "$SRV.>"),
@@ -53,6 +53,15 @@ func (p Prefix) BackendPermissions() Permissions {
 		Publish:   append(p.service(), p.consumeEvents()...),
 		Subscribe: []string{p.inbox("backend"), p.AllEvents(), p.AllUp(), p.AuthConnect(), p.AuthWatch(), p.join("fallback", ">")},
 	}
+}
+
+// askAuthorities are the questions to authority processes. No role asks a process to drain: an
+// operator does.
+func (p Prefix) askAuthorities() (list []string) {
+	for _, op := range [...]AuthorityOp{Lookup, Explain, Status} {
+		list = append(list, p.join("authority", "*", "*", string(op)))
+	}
+	return list
 }
 
 // readBucket is what a reader of the bucket publishes.

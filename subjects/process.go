@@ -36,6 +36,9 @@ func (p Prefix) Sessions(g schema.Process) string { return p.process("gateway", 
 // DrainGateway is where a gateway process is asked to drain: gateway.<node>.<boot>.drain.
 func (p Prefix) DrainGateway(g schema.Process) string { return p.process("gateway", g, "drain") }
 
+// DrainAuthority is where an authority process is asked to drain: authority.<node>.<boot>.drain.
+func (p Prefix) DrainAuthority(a schema.Process) string { return p.Authority(a, Drain) }
+
 // Push is where a gateway process takes messages for its sessions: push.<node>.<boot>.
 func (p Prefix) Push(g schema.Process) string { return p.process("push", g) }
 

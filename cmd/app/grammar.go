@@ -27,6 +27,7 @@ type CLI struct {
 	Sessions SessionsCmd `cmd:"" group:"operate" help:"The sessions of a gateway, as it tells of them."`
 	Nodes    NodesCmd    `cmd:"" group:"operate" help:"The processes of the mesh."`
 	Stats    StatsCmd    `cmd:"" group:"operate" help:"Users and sessions online."`
+	Drain    DrainCmd    `cmd:"" group:"operate" help:"End a gateway or an authority in good order, and wait for it."`
 	Setup    SetupCmd    `cmd:"" group:"operate" help:"Show or change the settings that all processes share."`
 
 	Token      TokenCmd   `cmd:"" group:"tools" help:"Make a token for development."`

@@ -43,7 +43,7 @@ var roles = []role{
 		}, readsBucket...),
 		mayNot: append([]string{
 			"$KV.presence.slot.17", "$KV.presence.config", "$KV.presence.authority.a-1", "event.17.alice",
-			"push.gw-2.boot", "presence.lookup", "revoke", "fallback.f", "_INBOX_authority.x", "$JS.API.STREAM.PURGE.KV_presence",
+			"push.gw-2.boot", "presence.lookup", "revoke", "fallback.f", "authority.a-1.boot.drain", "gateway.gw-2.boot.drain", "_INBOX_authority.x", "$JS.API.STREAM.PURGE.KV_presence",
 		}, nobodys...),
 		subscribes: []string{
 			"_INBOX_gateway.>", "presence.changed.>", "sys.disconnect", "push.gw-1.boot", "kick.gw-1.boot",
@@ -59,7 +59,7 @@ var roles = []role{
 			"$JS.API.INFO", "$JS.API.STREAM.CREATE.KV_presence", "$JS.API.STREAM.PURGE.KV_presence",
 		}, readsBucket...),
 		mayNot: append([]string{
-			"slot.17.42.register", "push.gw-1.boot", "kick.gw-1.boot", "up.17.alice", "presence.lookup", "revoke", "_INBOX_gateway.x",
+			"slot.17.42.register", "push.gw-1.boot", "kick.gw-1.boot", "up.17.alice", "presence.lookup", "revoke", "_INBOX_gateway.x", "authority.a-2.boot.drain", "gateway.gw-1.boot.drain",
 		}, nobodys...),
 		subscribes: []string{"_INBOX_authority.>", "presence.changed.>", "sys.disconnect", "slot.17.42.*", "authority.a-1.boot.*"},
 		mustHear:   []string{">", "_INBOX_gateway.>", "push.gw-1.boot", "up.>", "presence.lookup", "event.>"},
@@ -72,7 +72,7 @@ var roles = []role{
 		}, readsBucket...),
 		mayNot: append([]string{
 			"$KV.presence.gateway.gw-1", "$KV.presence.slot.17", "slot.17.42.register", "slot.17.42.unregister", "$KV.last_seen.alice",
-			"event.17.alice", "up.17.alice", "_INBOX_gateway.x",
+			"event.17.alice", "up.17.alice", "_INBOX_gateway.x", "authority.a-1.boot.drain", "gateway.gw-1.boot.drain",
 		}, nobodys...),
 		subscribes: []string{
 			"_INBOX_delivery.>", "presence.changed.>", "sys.disconnect", "presence.lookup", "presence.push", "presence.kick",
@@ -89,7 +89,7 @@ var roles = []role{
 		},
 		mayNot: append([]string{
 			"$JS.API.STREAM.DELETE.presence_events", "$JS.API.STREAM.PURGE.presence_events", "$JS.API.STREAM.UPDATE.presence_events",
-			"$KV.presence.slot.17", "slot.17.42.remove", "push.gw-1.boot", "kick.gw-1.boot", "authority.a-1.boot.lookup",
+			"$KV.presence.slot.17", "slot.17.42.remove", "push.gw-1.boot", "kick.gw-1.boot", "authority.a-1.boot.lookup", "authority.a-1.boot.drain", "gateway.gw-1.boot.drain",
 			"event.17.alice", "up.17.alice", "revoke", "$JS.API.STREAM.INFO.KV_presence", "_INBOX_delivery.x",
 		}, nobodys...),
 		subscribes: []string{"_INBOX_backend.>", "event.>", "up.>", "auth.connect", "auth.watch", "fallback.>"},
@@ -97,7 +97,7 @@ var roles = []role{
 	},
 	{
 		user:       deploy.Operator,
-		publishes:  []string{"presence.lookup", "$KV.presence.config", "kick.gw-1.boot", "gateway.gw-1.boot.drain", "$SRV.PING"},
+		publishes:  []string{"presence.lookup", "$KV.presence.config", "kick.gw-1.boot", "gateway.gw-1.boot.drain", "authority.a-1.boot.drain", "$SRV.PING"},
 		mayNot:     []string{"presence.changed.slot.17", "presence.changed.config"},
 		subscribes: []string{">", "presence.changed.>"},
 	},
