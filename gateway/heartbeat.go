@@ -44,7 +44,10 @@ func (v *vigil) look() {
 			s.ping(next)
 		}
 	}
-	v.armed, v.until = s.current() == active, s.proven().Expires
+	v.armed = s.current() == active
+	if v.armed { // before that the login may be writing who it is
+		v.until = s.proven().Expires
+	}
 	if v.armed && !v.until.IsZero() {
 		left := time.Until(v.until)
 		if left <= 0 {
