@@ -73,8 +73,8 @@ func (a *api) request(w http.ResponseWriter, r *http.Request) (e endpoint, body 
 		w.Header().Set("WWW-Authenticate", `Bearer realm="rollcall"`)
 		return e, nil, refuse(http.StatusUnauthorized, "the header Authorization with a bearer key is missing, or the key is not one of the right ones")
 	}
-	name, ok := strings.CutPrefix(r.URL.Path, apiRoot)
-	if e, ok = a.calls[name]; !ok {
+	e, ok := a.calls[strings.TrimPrefix(r.URL.Path, apiRoot)]
+	if !ok {
 		return e, nil, refuse(http.StatusNotFound, fmt.Sprintf("no call %q: there are %slookup, push, kick, sessions, explain, slots and stats", r.URL.Path, apiRoot))
 	}
 	if r.Method != http.MethodPost {

@@ -17,8 +17,8 @@ func takeDisowned(waiting []schema.Disowned) int { return min(len(waiting), sche
 func (d *Delivery) disown(p *plan) {
 	for t, list := range p.disowned() {
 		for _, e := range list {
-			if err := d.mesh.removes.Add(t, e); err != nil {
-				return
+			if d.mesh.removes.Add(t, e) != nil {
+				break // that slot's lane is full, the others' need not be
 			}
 		}
 	}

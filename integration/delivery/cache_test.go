@@ -49,11 +49,12 @@ func (c *caching) devices(uid schema.UID, options ...delivery.CallOption) string
 	c.t.Helper()
 	found, err := c.Lookup(c.t.Context(), []schema.UID{uid}, options...)
 	require.NoError(c.t, err)
-	list := string(found[0].State)
+	var list strings.Builder
+	list.WriteString(string(found[0].State))
 	for _, r := range found[0].Routes {
-		list += " " + string(r.Device)
+		list.WriteString(" " + string(r.Device))
 	}
-	return list
+	return list.String()
 }
 
 // asked gives how many look-ups something takes.
@@ -126,7 +127,7 @@ func TestCacheHearsOfEvents(t *testing.T) {
 					require.Equal(t, "offline", c.devices("alice"))
 					time.Sleep(time.Millisecond)
 				}
-				time.Sleep(begun.Add(late).Sub(time.Now()))
+				time.Sleep(time.Until(begun.Add(late)))
 				require.Equal(t, "online phone", c.devices("alice"))
 				if name == "lost" {
 					return
@@ -166,7 +167,7 @@ func TestCacheForgetsWhenEventsMayBeLost(t *testing.T) {
 		"rebuilt": func(m *mesh, c *caching) {
 			nc, _ := m.server.Dial("forger")
 			slot := subjects.SlotOf("alice")
-			require.NoError(m.t, nc.Publish(subjects.Prefix("").SlotEvent(slot), []byte(fmt.Sprintf(`{"type":"rebuilt","slot":%d,"stamp":[1,1]}`, slot))))
+			require.NoError(m.t, nc.Publish(subjects.Prefix("").SlotEvent(slot), fmt.Appendf(nil, `{"type":"rebuilt","slot":%d,"stamp":[1,1]}`, slot)))
 			require.NoError(m.t, nc.Flush())
 			time.Sleep(time.Millisecond)
 		},

@@ -58,7 +58,7 @@ func (d *device) login(uid schema.UID, id string) error {
 	if answer.StatusCode != http.StatusSwitchingProtocols {
 		return errors.New(answer.Status)
 	}
-	if err := d.send(opText, []byte(fmt.Sprintf(`{"type":"hello","token":%q,"device":%q}`, string(uid), id))); err != nil {
+	if err := d.send(opText, fmt.Appendf(nil, `{"type":"hello","token":%q,"device":%q}`, string(uid), id)); err != nil {
 		return err
 	}
 	f, err := d.next()
@@ -147,7 +147,7 @@ func (d *device) follow() {
 			d.list.left = n
 		}
 		d.list.mu.Unlock()
-		if f.Payload.Leave || f.Ack != 0 && d.send(opText, []byte(fmt.Sprintf(`{"type":"ack","acks":[%d]}`, f.Ack))) != nil {
+		if f.Payload.Leave || f.Ack != 0 && d.send(opText, fmt.Appendf(nil, `{"type":"ack","acks":[%d]}`, f.Ack)) != nil {
 			return
 		}
 	}

@@ -40,5 +40,28 @@
 //	make swarm SEEDS=200      seeds 1 to 200, side by side on all cores; FROM=n begins at n
 //	make swarm SEED=21        that one, with the stories of the users that went wrong
 //
+// CI plays 200, and 20 under the race detector: 280 s and 220 s of CPU time.
+//
+// # What the judges catch
+//
+// Faults put into the product, one at a time, and seeds 1, 2, ... played until one fails. The number is
+// that of the seed and of the invariant by which it failed; the race of goroutines moves the first a
+// little.
+//
+//	commit takes nothing out                                          1   by 1
+//	sync compares no orders                                          17   by 1
+//	a kick is acknowledged a second before the session is sealed      3   by 2
+//	one unregister in seven is acknowledged, and the route kept       1   by 3
+//	of two routes in a sync the earlier login wins                   16   by 4
+//	a slot waits for no gateway before it says offline                3   by 5
+//	gateways do not sync a slot under a new fence                     1   by 6
+//	gateways that are gone keep their routes                          1   by 6
+//
+// Not caught in 60 seeds each (300 to 359), and not shown to be harmless either; which other rule covers
+// them there has not been found out: no tombstone is left at unregister; a deposed tenure is kept; a
+// superseded touch is ignored; the settled mark drops superseded records; look-ups believe overtaken
+// fences; an unregister is not repeated; a login becomes active under an old fence; a lease is trusted
+// for ever.
+//
 // Goroutines: those of package mesh, one a person, two that ask. All end with their run.
 package swarm
