@@ -36,7 +36,7 @@ func TestNATSAuthAsks(t *testing.T) {
 		Token: "t", Device: "mine", Flag: "web", Level: schema.Master, Addr: "192.0.2.1:9", Listener: "ws",
 	})
 	require.NoError(t, err)
-	require.Equal(t, []string{"eu.auth.connect"}, bus.requests)
+	require.Equal(t, []string{"eu.auth.connect"}, bus.asked())
 	require.JSONEq(t, `{"token":"t","device":"mine","flag":"web","level":"master","addr":"192.0.2.1:9","listener":"ws"}`, asked)
 	require.Equal(t, Identity{UID: "alice", Device: "mine", Flag: "web", Level: schema.Master}, id, "what the backend leaves open is the client's")
 }
@@ -127,7 +127,7 @@ func TestNATSAuthWaitsItsTurn(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		require.Len(t, bus.requests, 3)
+		require.Len(t, bus.asked(), 3)
 		for range 10 {
 			require.ErrorIs(t, <-ended, context.DeadlineExceeded)
 		}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -315,6 +316,13 @@ func (b *fakeBus) publish(subject string, data []byte) {
 	if ch != nil {
 		ch <- &nats.Msg{Subject: subject, Data: data}
 	}
+}
+
+// asked gives the subjects of all requests so far.
+func (b *fakeBus) asked() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.requests)
 }
 
 func (b *fakeBus) RequestWithContext(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {

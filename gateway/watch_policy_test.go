@@ -95,7 +95,8 @@ func TestWatchPolicyIsAskedAboutOthers(t *testing.T) {
 		})
 		require.Len(t, d.watch("alice", "carol", "bob", "dan", "carol"), 4)
 		require.Equal(t, []schema.WatchCall{{UID: "alice", Device: "d1", Flag: "app", Watch: []schema.UID{"carol", "dan"}}}, calls)
-		require.Equal(t, st.g.config.Prefix.AuthWatch(), st.requests[len(st.requests)-1])
+		asked := st.asked()
+		require.Equal(t, st.g.config.Prefix.AuthWatch(), asked[len(asked)-1])
 		require.Equal(t, 1.0, st.metric("watch_policy_total", policyAllowed))
 	})
 }

@@ -81,10 +81,13 @@ func (s *session) route(leaving, ctx context.Context, f schema.ServerFrame) {
 // write is the writer goroutine. It gives up on a connection by cancelling the session's context
 // with the reason, which ends the reader too.
 func (s *session) write(ctx context.Context, cancel context.CancelCauseFunc) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	s.vigil.wrote = time.Since(s.start)
 	err := s.open(ctx)
+	timer := time.NewTimer(time.Hour) // until the first check sets it
+	defer timer.Stop()
+	if err == nil {
+		err = s.keepWatch(ctx, timer)
+	}
 	for err == nil {
 		select {
 		case b := <-s.outbox:
