@@ -21,14 +21,16 @@
 //
 //	BenchmarkMesh     operations on one authority that holds 200,000 routes: look-up of 1,000 random
 //	                  uids, single look-ups of 512 callers (raw: as many raw requests at a time),
-//	                  register one by one (its event included), sync of 1,000 routes of one slot in
+//	                  register one by one (its event included), register by 64 callers until a
+//	                  listener has heard of all (events/s), sync of 1,000 routes of one slot in
 //	                  two chunks, touch of the sessions that a gateway of 100,000 has in one slot
 //	BenchmarkPush     delivery.Push to 1,000 users on ten gateways. Their clients have no socket, since
 //	                  a socket write costs ten times what is measured; in the first row writes are held
 //	                  back meanwhile, so that it ends with the message in each session's queue
 //	BenchmarkCache    look-up and push of the same 1,000 users over and over, with the route cache and
 //	                  without, in turn
-//	BenchmarkSockets  a push through TCP to one client, one at a time; RSS of 5,000 idle connections
+//	BenchmarkSockets  a push through TCP to one client, one at a time and by 64 callers; CPU of the
+//	                  gateway for a change of a user whom 1,000 watch; RSS of 5,000 idle connections
 //	BenchmarkMemory   a million routes in one authority
 //
 // A figure is the median of five slices of at least 0.4 s each. Limits are those that the project

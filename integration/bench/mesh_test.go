@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rollcall-mesh/rollcall/deploy"
 	"github.com/rollcall-mesh/rollcall/schema"
 	"github.com/rollcall-mesh/rollcall/subjects"
 )
@@ -27,6 +30,7 @@ func BenchmarkMesh(b *testing.B) {
 	b.Run("lookup-1000", s.lookup1000)
 	b.Run("lookup-512-callers", s.lookupCallers)
 	b.Run("register", s.register)
+	b.Run("events", s.events)
 	b.Run("sync-1000", s.sync1000)
 	b.Run("touch", func(b *testing.B) { s.touch(b, large) })
 }
@@ -102,6 +106,52 @@ func (s *stage) register(b *testing.B) {
 	comparison{
 		name: "register, one by one", unit: "login", units: 1, act: login, procs: s.procs(),
 		raw: s.bare(sizeOf(b, s.asks, login)), rawProcs: s.rawProcs(), limit: limit{raws: 1.5},
+	}.run(b)
+}
+
+// events has many log in at a time, and ends when a listener has heard of all of them.
+func (s *stage) events(b *testing.B) {
+	const callers = 64
+	l := s.lives[0]
+	var drawn atomic.Int64
+	heard, events := int64(0), make(chan *nats.Msg, 1<<16)
+	listener := connect(b, s.nats.address, deploy.Backend)
+	_, err := listener.ChanSubscribe(subjects.Prefix("").AllEvents(), events)
+	require.NoError(b, err)
+	require.NoError(b, listener.Flush())
+	logins := parallel(callers, func(_, _ int) error {
+		route := l.route(name("event", int(drawn.Add(1))))
+		t, err := s.client.Target(context.Background(), subjects.SlotOf(route.UID))
+		if err != nil {
+			return err
+		}
+		got, err := s.client.Register(context.Background(), t, schema.Login{Route: route, Left: 5 * time.Second})
+		if err != nil || got.Code != schema.CodeOK {
+			return fmt.Errorf("register %s: %s %w", route.UID, got.Code, err)
+		}
+		return nil
+	})
+	act := func(n int) error {
+		l.settle() // nothing is under way
+		if err := logins(n); err != nil {
+			return err
+		}
+		for late := time.After(10 * time.Second); heard < drawn.Load(); heard++ {
+			select {
+			case <-events:
+			case <-late:
+				return fmt.Errorf("of %d events %d are missing after 10 s", drawn.Load(), drawn.Load()-heard)
+			}
+		}
+		return nil
+	}
+	size := sizeOf(b, s.asks, act)
+	comparison{
+		name: "logins of 64 callers, each with its event heard", unit: "event", units: 1, act: act, procs: s.procs(),
+		raw: parallel(callers, func(_, _ int) error {
+			return request1(s.raw, rawSubject(size.answer), make([]byte, size.request))
+		}),
+		rawProcs: s.rawProcs(),
 	}.run(b)
 }
 

@@ -62,11 +62,13 @@ func (s *stage) startGateway(b *testing.B) (*child, string) {
 	return g, "ws://" + address + "/ws"
 }
 
-// BenchmarkSockets measures a gateway's memory and a push's way to a client.
+// BenchmarkSockets measures a gateway's memory, a push's way to a client, and what watchers cost.
 func BenchmarkSockets(b *testing.B) {
 	s := newStage(b)
 	g, url := s.startGateway(b)
 	b.Run("push", func(b *testing.B) { s.pushOne(b, url) })
+	b.Run("push-64-callers", func(b *testing.B) { s.pushMany(b, url) })
+	b.Run("watched", func(b *testing.B) { s.watched(b, g, url) })
 	b.Run("idle", func(b *testing.B) { s.idle(b, g, url) })
 }
 
@@ -109,6 +111,51 @@ func (s *stage) pushOne(b *testing.B, url string) {
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(micros(us), "us-p50")
 	b.ReportMetric(micros(raws), "us-p50/raw")
+}
+
+// pushMany measures the same with many callers, each with a client of its own.
+func (s *stage) pushMany(b *testing.B, url string) {
+	const callers, each = 64, 100
+	d, err := delivery.New(connect(b, s.nats.address, deploy.Delivery))
+	require.NoError(b, err)
+	b.Cleanup(d.Close)
+	var uids []schema.UID
+	var got []chan struct{}
+	for i := range callers {
+		arrived := make(chan struct{}, 1)
+		uids, got = append(uids, name("busy", i)), append(got, arrived)
+		c, err := ws.New(ws.Config{URL: url, Token: token(uids[i]), Device: "d", OnMessage: func(ws.Message) { arrived <- struct{}{} }})
+		require.NoError(b, err)
+		background(b, c.Run)
+		require.NoError(b, c.Ready(b.Context()))
+	}
+	message := delivery.Message{Payload: json.RawMessage(`{"text":"hello there"}`)}
+	var took [callers][]time.Duration
+	push := parallel(callers, func(caller, _ int) error {
+		start := time.Now()
+		pushed, err := d.Push(context.Background(), message, uids[caller:caller+1])
+		if err != nil || !pushed.Users[0].Reached {
+			return fmt.Errorf("not reached: %+v %w", pushed, err)
+		}
+		<-got[caller]
+		took[caller] = append(took[caller], time.Since(start))
+		return nil
+	})
+	until(b, "the clients are reached", func() bool { return push(callers) == nil })
+	var rates []time.Duration // of one push, all callers together
+	for b.Loop() {
+		for range rounds {
+			start := time.Now()
+			require.NoError(b, push(callers*each))
+			rates = append(rates, time.Since(start)/(callers*each))
+		}
+	}
+	all := slices.Concat(took[:]...)
+	us := median(all)
+	results.add(row{name: fmt.Sprintf("the same, %d callers, a client each", callers), cost: fmt.Sprintf("p50 %.0f us, p99 %.0f us", micros(us), micros(all[len(all)*99/100])),
+		rate: fmt.Sprintf("%.0f pushes/s", 1/median(rates).Seconds())})
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(micros(us), "us-p50")
 }
 
 func timed(b *testing.B, a act) time.Duration {
