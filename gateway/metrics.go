@@ -94,6 +94,8 @@ func newMetrics(g *Gateway) *metrics {
 		g.ofLife(func(l *life) float64 { return float64(l.chases.len()) }))
 	gauge("queue_depth", "Entries that wait.", prometheus.Labels{"queue": "push"},
 		g.ofLife(func(l *life) float64 { return float64(len(l.pushes.Queue)) }))
+	gauge("sync_backlog_slots", "Slots whose authority has yet to be told of sessions here.", nil,
+		g.ofLife(func(l *life) float64 { return float64(l.syncs.backlog()) }))
 	gauge("ack_waits", "Messages whose senders wait for acknowledgements.", nil,
 		g.ofLife(func(l *life) float64 { return float64(l.ackWaits.Load()) }))
 	gauge("oldest_dirty_seconds", "How long the longest life sign has not been told.", nil, func() float64 { return g.oldestDirty().Seconds() })

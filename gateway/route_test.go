@@ -218,8 +218,10 @@ func TestSyncAgain(t *testing.T) {
 		elsewhere := gatewayProcess("gw-2")
 		var told [][]schema.Route
 		var kicked []schema.KickEntry
+		backlog := 0
 		st.with(func(m *fakeMesh) {
 			m.onSync = func(to schema.Target, r []schema.Route) (*schema.SyncAnswer, error) {
+				backlog = max(backlog, st.g.life.Load().syncs.backlog())
 				if to.Slot != slotOf("alice") {
 					return nil, nil
 				}
@@ -253,6 +255,8 @@ func TestSyncAgain(t *testing.T) {
 		require.Equal(t, schema.CloseKicked, c.code())
 		pass(time.Second)
 		require.Equal(t, seqs(told[0]), seqs(told[1]), "the same message")
+		require.Positive(t, backlog)
+		require.Zero(t, st.g.life.Load().syncs.backlog(), "all is told")
 		require.Len(t, told, 4)
 		require.Len(t, told[2], 1)
 		require.Empty(t, told[3], "the last chunk comes when all are taken")

@@ -76,6 +76,18 @@ func (y *syncs) take(n schema.Slot) (whole bool, sessions []*session, ok bool) {
 	return whole, sessions, w.running
 }
 
+// backlog gives how many slots' authorities have not been told of everything yet.
+func (y *syncs) backlog() (slots int) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for i := range y.wanted {
+		if y.wanted[i].running {
+			slots++
+		}
+	}
+	return slots
+}
+
 // putBack wants again what could not be told.
 func (y *syncs) putBack(n schema.Slot, whole bool, sessions []*session) {
 	y.mu.Lock()

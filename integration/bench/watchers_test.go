@@ -69,7 +69,7 @@ func (s *stage) watched(b *testing.B, g *child, url string) {
 		}
 	}
 	change := median(used)
-	results.add(row{name: fmt.Sprintf("a change of one user, %d watch", count), cost: fmt.Sprintf("%.2f ms of the gateway, the login or end that it is included", micros(change)/1e3)})
+	results.add(row{name: fmt.Sprintf("a change of one user, %d watch", count), cost: fmt.Sprintf("%.2f ms of the gateway, with the login or the end that it is", micros(change)/1e3)})
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(micros(change)/1e3, "ms-cpu/change")
 }
