@@ -37,7 +37,7 @@ func newMetrics(r prometheus.Registerer, w *Worker) *metrics {
 		return f.NewCounterVec(o, labels)
 	}
 	corrupt := name("corrupt_fences_total")
-	corrupt.Help = "Requests that named a fence too far above the bucket's to be one."
+	corrupt.Help = "Fences too far above the bucket's revisions to be one: named by a request, or keeping a slot from being served."
 	plain := func(s, help string) prometheus.Counter {
 		o := name(s)
 		o.Help = help

@@ -55,8 +55,11 @@ func (w *Worker) reclaim(ctx context.Context, slot schema.Slot, seen schema.Revi
 	case err == nil:
 		w.log.Warn("fence lifted: a NATS server has lost writes, or did not answer one", "slot", slot, "fence", fence, "seen", seen)
 		return
-	case errors.Is(err, lease.ErrFar):
+	case errors.Is(err, lease.ErrFar) && w.view.Young():
 		w.jump(ctx, seen)
+	case errors.Is(err, lease.ErrFar):
+		w.meter.corrupt.Inc()
+		w.log.Error("slot cannot be served: its key was once at a revision far above the bucket's; delete the bucket, and it forms anew above all revisions", "slot", slot, "seen", seen)
 	}
 	w.lifted[slot].Store(false)
 	w.log.Warn("slot not reclaimed", "slot", slot, "seen", seen, "err", err)
@@ -66,9 +69,6 @@ func (w *Worker) reclaim(ctx context.Context, slot schema.Slot, seen schema.Revi
 // jump moves the bucket's revisions above all that was seen, in one step. It empties the bucket,
 // and so is for a young one only, which holds nothing that is not written anew.
 func (w *Worker) jump(ctx context.Context, seen schema.Revision) {
-	if !w.view.Young() {
-		return
-	}
 	if err := w.bucket.Jump(ctx, seen+1); err != nil {
 		w.log.Warn("revisions not moved", "above", seen, "err", err)
 		return
