@@ -221,11 +221,10 @@ func TestSyncAgain(t *testing.T) {
 		backlog := 0
 		st.with(func(m *fakeMesh) {
 			m.onSync = func(to schema.Target, r []schema.Route) (*schema.SyncAnswer, error) {
-				backlog = max(backlog, st.g.life.Load().syncs.backlog())
 				if to.Slot != slotOf("alice") {
 					return nil, nil
 				}
-				told = append(told, r)
+				told, backlog = append(told, r), max(backlog, st.g.life.Load().syncs.backlog())
 				if len(r) == 0 {
 					return nil, nil
 				}
