@@ -22,7 +22,6 @@ var parts = map[string]func(ctx context.Context, args []string) error{
 	"echo":     echo,
 	"gateways": gateways,
 	"clients":  clients,
-	"watchers": watchers,
 }
 
 func TestMain(m *testing.M) {

@@ -18,11 +18,16 @@ import (
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
-// clients keeps WebSocket clients connected that say nothing. args: the gateway's URL, how many.
+// clients keeps WebSocket clients connected that say nothing more, once they watch the users named.
+// args: the gateway's URL, how many, users.
 func clients(ctx context.Context, args []string) error {
 	count, err := strconv.Atoi(args[1])
 	if err != nil {
 		return err
+	}
+	var watched []schema.UID
+	for _, uid := range args[2:] {
+		watched = append(watched, schema.UID(uid))
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -38,7 +43,7 @@ func clients(ctx context.Context, args []string) error {
 			return err
 		}
 		running.Go(func() { c.Run(ctx) })
-		running.Go(func() { in <- c.Ready(ctx); <-turns })
+		running.Go(func() { in <- enter(ctx, c, watched); <-turns })
 	}
 	for range count {
 		if err := <-in; err != nil {
@@ -48,6 +53,14 @@ func clients(ctx context.Context, args []string) error {
 	ready(args[0])
 	<-ctx.Done()
 	return nil
+}
+
+// enter waits until a client is connected and watches.
+func enter(ctx context.Context, c *ws.Client, watched []schema.UID) error {
+	if err := c.Ready(ctx); err != nil || len(watched) == 0 {
+		return err
+	}
+	return c.Watch(ctx, watched...)
 }
 
 func token(uid schema.UID) func(context.Context) (string, error) {

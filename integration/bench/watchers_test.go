@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,31 +16,6 @@ import (
 
 // star is the user whom all watch.
 const star schema.UID = "star"
-
-// watchers keeps WebSocket clients connected that watch the star. args: the gateway's URL, how many.
-func watchers(ctx context.Context, args []string) error {
-	count, err := strconv.Atoi(args[1])
-	if err != nil {
-		return err
-	}
-	var running sync.WaitGroup
-	defer running.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for i := range count {
-		c, err := ws.New(ws.Config{URL: args[0], Token: token(name("fan", i)), Device: "d"})
-		if err != nil {
-			return err
-		}
-		running.Go(func() { c.Run(ctx) })
-		if err := errors.Join(c.Ready(ctx), c.Watch(ctx, star)); err != nil {
-			return err
-		}
-	}
-	ready(args[0])
-	<-ctx.Done()
-	return nil
-}
 
 // watched measures what a change of one user takes of a gateway on which many watch him.
 func (s *stage) watched(b *testing.B, g *child, url string) {
@@ -55,7 +29,7 @@ func (s *stage) watched(b *testing.B, g *child, url string) {
 	background(b, stays.Run)
 	require.NoError(b, errors.Join(stays.Ready(b.Context()), eye.Ready(b.Context()), eye.Watch(b.Context(), star)))
 	require.NoError(b, told(devices, 1))
-	spawn(b, "watchers", url, strconv.Itoa(count))
+	spawn(b, "clients", url, strconv.Itoa(count), string(star))
 
 	const guests = 5
 	var used []time.Duration
