@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/rollcall-mesh/rollcall/deploy"
 	"github.com/rollcall-mesh/rollcall/integration/process"
 )
@@ -57,19 +55,10 @@ func (u *unit) kill() time.Time {
 	return at
 }
 
-// until polls for a state of other processes.
+// until waits for a state of other processes.
 func until(t *testing.T, most time.Duration, what string, is func() bool) {
 	t.Helper()
-	late := time.After(most)
-	poll := time.NewTicker(20 * time.Millisecond)
-	defer poll.Stop()
-	for !is() {
-		select {
-		case <-poll.C:
-		case <-late:
-			require.FailNow(t, "not in time: "+what, "%v", most)
-		}
-	}
+	process.Eventually(t, most, what, is)
 }
 
 // pause lets real time pass: what is tested is what other processes do with it.

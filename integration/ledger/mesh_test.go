@@ -17,6 +17,7 @@ import (
 	"github.com/rollcall-mesh/rollcall/delivery"
 	"github.com/rollcall-mesh/rollcall/deploy"
 	"github.com/rollcall-mesh/rollcall/gateway"
+	"github.com/rollcall-mesh/rollcall/integration/process"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
@@ -105,15 +106,8 @@ func (m *mesh) delivery(options ...delivery.Option) *delivery.Delivery {
 	return d
 }
 
+// eventually waits for what should become so at once.
 func (m *mesh) eventually(what string, is func() bool) {
 	m.t.Helper()
-	late, look := time.After(patience), time.NewTicker(10*time.Millisecond)
-	defer look.Stop()
-	for !is() {
-		select {
-		case <-look.C:
-		case <-late:
-			require.Fail(m.t, "not in time: "+what)
-		}
-	}
+	process.Eventually(m.t, patience, what, is)
 }

@@ -9,6 +9,7 @@
 //
 //	server := process.StartNATS(t)                         // deploy/nats.conf, in a process of its own
 //	process.StartWith(t, server.As(deploy.Gateway), "gateway", "--node", "gw-1")
+//	process.Eventually(t, time.Second, "it listens", func() bool { ... })
 //
 // Each process is killed at the end of its test, if it still runs. Its lines go to the test's log
 // when the test fails. Secrets are given with Env, never as arguments.

@@ -99,18 +99,10 @@ func (g *gateway) serves() {
 	g.Line("gateway lives")
 }
 
-// eventually waits for what should become so at once. It looks every 10 ms.
+// eventually waits for what should become so at once.
 func (m *mesh) eventually(what string, is func() bool) {
 	m.t.Helper()
-	late, look := time.After(patience), time.NewTicker(10*time.Millisecond)
-	defer look.Stop()
-	for !is() {
-		select {
-		case <-look.C:
-		case <-late:
-			require.Fail(m.t, "not in time: "+what)
-		}
-	}
+	process.Eventually(m.t, patience, what, is)
 }
 
 // ask calls the service as a backend of any language does.
