@@ -88,6 +88,8 @@
 // # Failures
 //
 //	no answer, or a refusal, in a login   tried again for 5 s, then 1013 with a hint; one rollback
+//	nobody takes what clients send        no_backend; no answer in 5 s: timeout; both retryable, and one
+//	                                      that is slow holds up nothing but its own sends
 //	backend cannot judge a token          1013 with a hint; only its plain no is the client's fault
 //	a new token is refused                an error; the session goes on until the old one's end
 //	client ends while logging in          the same rollback

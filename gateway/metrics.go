@@ -20,7 +20,7 @@ const (
 	dropAcks        drop = "acks"         // a push to a client that owes too many acks
 	dropAckWaits    drop = "ack_waits"    // acks that nobody was told of: too many messages wait for theirs
 	dropQueueFull   drop = "queue_full"   // a push to a client that reads too slowly
-	dropPayload     drop = "payload"      // a push or reply that is no JSON value
+	dropPayload     drop = "payload"      // a push or reply that is no JSON value, or a reply too large
 	dropMalformed   drop = "malformed"    // a message from the mesh that could not be read
 	dropChase       drop = "chase"        // a repeated kick, given up after a TTL
 	dropLeave       drop = "leave"        // an unregister, given up after a TTL
@@ -43,6 +43,7 @@ type metrics struct {
 	frames    prometheus.Counter // of presence
 	users     prometheus.Counter // in them
 	asked     *prometheus.CounterVec
+	sends     *prometheus.CounterVec
 	all       []prometheus.Collector
 }
 
@@ -75,6 +76,7 @@ func newMetrics(g *Gateway) *metrics {
 	m.frames = presence("presence_frames_total", "Presence frames given to clients that watch.")
 	m.users = presence("presence_users_total", "Users named in them.")
 	m.asked = counter("watch_policy_total", "Questions whom a client may watch.", "outcome")
+	m.sends = counter("sends_total", "What clients sent, by what became of it: ok, or the code of the error.", "outcome")
 	for what, of := range map[string]func(users, sessions, pairs int) int{
 		"users": func(n, _, _ int) int { return n }, "sessions": func(_, n, _ int) int { return n }, "pairs": func(_, _, n int) int { return n },
 	} {
@@ -139,6 +141,15 @@ func (m *metrics) drop(why drop) { m.drops.WithLabelValues(string(why)).Inc() }
 func (m *metrics) presence(users int) {
 	m.frames.Inc()
 	m.users.Add(float64(users))
+}
+
+// sent counts a client's send that was asked of a backend, by the frame that answers it.
+func (m *metrics) sent(f schema.ServerFrame) {
+	outcome := outcomeOK
+	if f.Type == schema.TypeError {
+		outcome = string(f.Code)
+	}
+	m.sends.WithLabelValues(outcome).Inc()
 }
 
 func (m *metrics) login(outcome string, took time.Duration) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
@@ -46,43 +47,58 @@ func (g *Gateway) send(s *session, f schema.ClientFrame) {
 	}
 }
 
+// maxReply bounds a backend's answer, in bytes: a client takes frames of 1 MiB, and some more may wait
+// for it.
+const maxReply = 512 << 10
+
 // ask asks the backend and tells the client what became of it.
 func (g *Gateway) ask(s *session, up schema.Up) {
+	f := g.askBackend(s.ctx, up)
+	if s.ctx.Err() != nil {
+		return // nobody waits for it any more
+	}
+	g.metrics.sent(f)
+	g.reply(s, f)
+}
+
+// askBackend gives the frame that answers a send.
+func (g *Gateway) askBackend(ctx context.Context, up schema.Up) schema.ServerFrame {
 	data, err := json.Marshal(up)
 	if err != nil {
-		g.fail(s, up.ID, schema.FrameBadMessage, err.Error(), 0)
-		return
+		return failure(up.ID, schema.FrameBadMessage, err.Error(), 0)
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, g.config.Limits.SendTimeout)
+	ctx, cancel := context.WithTimeout(ctx, g.config.Limits.SendTimeout)
 	defer cancel()
 	m, err := g.push.RequestWithContext(ctx, g.config.Prefix.Up(up.UID), data)
 	switch {
 	case err == nil:
-		g.sent(s, up.ID, m)
+		return g.backendsAnswer(up.ID, m)
 	case errors.Is(err, nats.ErrNoResponders):
-		g.fail(s, up.ID, schema.FrameNoBackend, "nobody takes what clients send", busyRetry)
+		return failure(up.ID, schema.FrameNoBackend, "nobody takes what clients send", busyRetry)
 	case errors.Is(err, nats.ErrMaxPayload):
-		g.fail(s, up.ID, schema.FrameTooLarge, "payload is too large for the backend", 0)
+		return failure(up.ID, schema.FrameTooLarge, "payload is too large for the backend", 0)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		g.fail(s, up.ID, schema.FrameTimeout, "backend did not answer in time", 0)
-	default:
-		g.fail(s, up.ID, schema.FrameUnavailable, "backend cannot be reached", busyRetry)
+		return failure(up.ID, schema.FrameTimeout, "backend did not answer in time", 0)
 	}
+	return failure(up.ID, schema.FrameUnavailable, "backend cannot be reached", busyRetry)
 }
 
-// sent gives the client the backend's answer: any JSON value, none, or an error of a micro service.
-func (g *Gateway) sent(s *session, id string, m *nats.Msg) {
+// backendsAnswer is any JSON value, none, or an error of a micro service.
+func (g *Gateway) backendsAnswer(id string, m *nats.Msg) schema.ServerFrame {
 	if why := m.Header.Get(micro.ErrorHeader); why != "" {
-		g.fail(s, id, schema.FrameBackendError, why, 0)
-		return
+		return failure(id, schema.FrameBackendError, why, 0)
 	}
-	f := schema.ServerFrame{Type: schema.TypeSent, ID: id, Reply: m.Data}
-	if len(m.Data) == 0 {
-		f.Reply = nil
-	} else if err := schema.CheckPayload(m.Data); err != nil {
+	f := schema.ServerFrame{Type: schema.TypeSent, ID: id}
+	switch {
+	case len(m.Data) == 0:
+		return f
+	case len(m.Data) > maxReply:
 		g.metrics.drop(dropPayload)
-		g.fail(s, id, schema.FrameBackendError, "backend's answer is no JSON value", 0)
-		return
+		return failure(id, schema.FrameBackendError, fmt.Sprintf("backend's answer has %d bytes: %d are taken", len(m.Data), maxReply), 0)
+	case schema.CheckPayload(m.Data) != nil:
+		g.metrics.drop(dropPayload)
+		return failure(id, schema.FrameBackendError, "backend's answer is no JSON value", 0)
 	}
-	g.reply(s, f)
+	f.Reply = m.Data
+	return f
 }

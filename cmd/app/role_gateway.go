@@ -48,11 +48,13 @@ type JWTFlags struct {
 
 // LimitFlags bound what clients can make a gateway do; 0 is the default of package gateway.
 type LimitFlags struct {
-	Connections int   `name:"connections" placeholder:"N" help:"Connections at a time. Default 200000."`
-	FrameBytes  int64 `name:"frame-bytes" placeholder:"N" help:"Size of a client's frame. Default 65536."`
-	Rate        int   `name:"rate" placeholder:"N" help:"Frames a second from one client. Default 200."`
-	Burst       int   `name:"burst" placeholder:"N" help:"Frames at once from one client. Default 1000."`
-	Watches     int   `name:"watches" placeholder:"N" help:"Users that one client may follow. Default 1000."`
+	Connections int           `name:"connections" placeholder:"N" help:"Connections at a time. Default 200000."`
+	FrameBytes  int64         `name:"frame-bytes" placeholder:"N" help:"Size of a client's frame. Default 65536."`
+	Rate        int           `name:"rate" placeholder:"N" help:"Frames a second from one client. Default 200."`
+	Burst       int           `name:"burst" placeholder:"N" help:"Frames at once from one client. Default 1000."`
+	Watches     int           `name:"watches" placeholder:"N" help:"Users that one client may follow. Default 1000."`
+	Sends       int           `name:"sends" placeholder:"N" help:"Sends of one client without an answer. Default 16."`
+	SendWait    time.Duration `name:"send-wait" placeholder:"DURATION" help:"How long a backend may take to answer what a client has sent. Default 5s."`
 }
 
 // DrainFlags say how a gateway ends.
@@ -136,7 +138,7 @@ func (p *process) gatewayRole(node schema.NodeID, f *GatewayFlags) (part, error)
 			Node: node, Listeners: open, Auth: auth, Origins: f.Origins, WatchOff: f.Watch.Off, WatchPolicy: f.Watch.Policy,
 			Limits: gateway.Limits{
 				Sessions: f.Limits.Connections, MaxBytes: f.Limits.FrameBytes, Rate: f.Limits.Rate,
-				Burst: f.Limits.Burst, Watches: f.Limits.Watches,
+				Burst: f.Limits.Burst, Watches: f.Limits.Watches, SendsInFlight: f.Limits.Sends, SendTimeout: f.Limits.SendWait,
 			},
 			Drain: gateway.Drain{Wait: f.Drain.Wait, Rate: f.Drain.Rate},
 		})
