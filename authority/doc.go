@@ -115,4 +115,6 @@
 //	the bucket last_seen      the same, but what is lost is only counted. One repeated after the slot
 //	  takes nothing           has changed its owner can put an older time over a newer one
 //	outbox full               events are dropped and counted; the slot's watchers are told rebuilt
+//	connection lost           events on their way are lost, and those that come meanwhile dropped; over
+//	                          the next one rebuilt is told on every slot held
 package authority

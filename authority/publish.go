@@ -38,9 +38,13 @@ func (w *Worker) publish(ctx context.Context) {
 	p := &publisher{Worker: w, tick: time.NewTicker(recordTick), owed: map[schema.Slot]schema.Stamp{}}
 	p.tick.Stop()
 	defer p.follow(false, false)
+	back := w.nc.StatusChanged(nats.CONNECTED)
+	defer w.nc.RemoveStatusListener(back)
 	p.heed()
 	for {
 		select {
+		case <-back:
+			p.again()
 		case <-w.out.wake:
 			p.heed()
 			at := time.Now().UTC().Format(time.RFC3339Nano)
@@ -109,11 +113,16 @@ func (p *publisher) tell(e *schema.Event) {
 	if e.UID != "" {
 		m.Subject = p.config.Prefix.Event(e.UID)
 	}
+	if p.stream != nil && p.record(m, e, "") {
+		p.meter.events.WithLabelValues(string(e.Type)).Inc()
+		return
+	}
+	p.say(m, e.Type)
+}
+
+// say publishes an event to those who listen, and into no stream.
+func (p *publisher) say(m *nats.Msg, kind schema.EventType) {
 	if p.stream != nil {
-		if p.record(m, e, "") {
-			p.meter.events.WithLabelValues(string(e.Type)).Inc()
-			return
-		}
 		m.Header = nats.Header{streamHeader: {noStream}}
 	}
 	if err := p.nc.PublishMsg(m); err != nil {
@@ -121,7 +130,23 @@ func (p *publisher) tell(e *schema.Event) {
 		p.log.Debug("event not published", "subject", m.Subject, "err", err)
 		return
 	}
-	p.meter.events.WithLabelValues(string(e.Type)).Inc()
+	p.meter.events.WithLabelValues(string(kind)).Inc()
+}
+
+// again has all who listen look up again: a connection that ends takes events with it, and those that
+// come before there is another one are dropped. The streams need no telling, theirs are repeated.
+func (p *publisher) again() {
+	at := time.Now().UTC().Format(time.RFC3339Nano)
+	for i := range p.held {
+		t := p.held[i].Load()
+		if t == nil {
+			continue
+		}
+		if e, ok := t.again(); ok {
+			e.At = at
+			p.say(&nats.Msg{Subject: p.config.Prefix.SlotEvent(e.Slot), Data: e.AppendJSON(nil)}, e.Type)
+		}
+	}
 }
 
 // noStream is the name of no stream: each refuses what is for another than itself.

@@ -115,7 +115,23 @@ func (t *tenure) settleLocked(now time.Time) []schema.Event {
 	}
 	r.published = true
 	t.dir.Rebuilding(false)
-	return []schema.Event{{Type: schema.EventRebuilt, Slot: t.target.Slot, Stamp: t.dir.Stamp()}}
+	return []schema.Event{t.rebuiltLocked()}
+}
+
+// rebuiltLocked tells watchers to look up again.
+func (t *tenure) rebuiltLocked() schema.Event {
+	return schema.Event{Type: schema.EventRebuilt, Slot: t.target.Slot, Stamp: t.dir.Stamp()}
+}
+
+// again gives the event that has watchers look up again, of whom some may have missed what they were
+// told; false where they will be told so anyway.
+func (t *tenure) again() (e schema.Event, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended || !t.rebuild.published {
+		return e, false
+	}
+	return t.rebuiltLocked(), true
 }
 
 // stateLocked is what the tenure can answer.
