@@ -60,7 +60,7 @@ func (w *watch) follow(ctx context.Context) error {
 	back := w.nc.StatusChanged(nats.CONNECTED)
 	defer w.nc.RemoveStatusListener(back)
 	defer w.unsubscribe()
-	if err := w.subscribe(ctx); err != nil {
+	if err := w.subscribe(); err != nil {
 		return err
 	}
 	if err := w.learn(ctx, w.stale(), nil); err != nil {
@@ -92,13 +92,13 @@ func (w *watch) changes(ctx context.Context, back chan nats.Status) error {
 				continue // many slots rebuilt are one look-up
 			}
 		case <-back:
-			w.doubt(true)
+			w.doubtAll(true)
 		case <-all.C:
-			w.doubt(false)
+			w.doubtAll(false)
 		case <-tick.C:
 			if n := w.drops(); n > w.dropped {
 				w.dropped = n
-				w.doubt(true)
+				w.doubtAll(true)
 			}
 			w.again = true
 		}
@@ -115,7 +115,7 @@ func (w *watch) changes(ctx context.Context, back chan nats.Status) error {
 func (w *watch) event(m *nats.Msg) error {
 	var e schema.Event
 	if err := json.Unmarshal(m.Data, &e); err != nil {
-		w.doubt(true) // whatever it was, it is not known now
+		w.doubtAll(true) // whatever it was, it is not known now
 		return nil
 	}
 	if e.Type == schema.EventRebuilt {
@@ -132,8 +132,8 @@ func (w *watch) event(m *nats.Msg) error {
 	return nil
 }
 
-// doubt has every user looked up again; missed says that there is a cause.
-func (w *watch) doubt(missed bool) {
+// doubtAll has every user looked up again now; missed says that there is a cause.
+func (w *watch) doubtAll(missed bool) {
 	for _, u := range w.users {
 		u.Stale = true
 	}
@@ -189,11 +189,17 @@ func (w *watch) stale() (uids []schema.UID) {
 	return uids
 }
 
-// learn looks users up; then is called for those who are not as they were told.
+// learn looks users up, once the server has heard whom this watch listens to; then is called for those
+// who are not as they were told.
 func (w *watch) learn(ctx context.Context, uids []schema.UID, then func(*client.Watched) bool) error {
+	heard := w.heard(ctx)
 	for some := range slices.Chunk(uids, lookAtMost) {
+		for _, u := range some {
+			w.users[u].Ask()
+		}
 		found, err := w.look(ctx, some)
 		if err != nil {
+			w.doubt(some)
 			return fmt.Errorf("look up: %w", err)
 		}
 		for _, f := range found {
@@ -202,11 +208,22 @@ func (w *watch) learn(ctx context.Context, uids []schema.UID, then func(*client.
 			}
 		}
 	}
+	if !heard { // an event may have come after its user's answer, and not here
+		w.doubt(uids)
+		w.missed = true
+	}
 	return nil
 }
 
-// subscribe listens to the users and their slots, and waits until the server has heard of it.
-func (w *watch) subscribe(ctx context.Context) error {
+// doubt has users looked up again, at the next tick.
+func (w *watch) doubt(uids []schema.UID) {
+	for _, u := range uids {
+		w.users[u].Stale = true
+	}
+}
+
+// subscribe listens to the users and their slots.
+func (w *watch) subscribe() error {
 	names := make(map[string]struct{}, 2*len(w.users))
 	for _, u := range w.users {
 		names[w.prefix.Event(u.UID)], names[w.prefix.SlotEvent(u.Slot)] = struct{}{}, struct{}{}
@@ -218,12 +235,15 @@ func (w *watch) subscribe(ctx context.Context) error {
 		}
 		w.subs = append(w.subs, sub)
 	}
+	return nil
+}
+
+// heard waits until the server has heard of the subscriptions, also of what nats.go has told it anew
+// after a reconnect; false where it has not in time: they stand, and it hears of them when it is back.
+func (w *watch) heard(ctx context.Context) bool {
 	within, cancel := context.WithTimeout(ctx, subscribeWait)
 	defer cancel()
-	if err := w.nc.FlushWithContext(within); err != nil {
-		w.doubt(true) // the subscriptions stand; the server hears of them when it is back
-	}
-	return nil
+	return w.nc.FlushWithContext(within) == nil
 }
 
 func (w *watch) unsubscribe() {

@@ -62,6 +62,8 @@
 //   - A user is subscribed to and looked up once, however many watch it. A presence frame says what is
 //     known when it is queued, one waits at most, and what changes within 200 ms goes into one: what
 //     waits for a client that reads slowly is bounded by the users it watches.
+//   - A user is looked up after the server has heard that its events are listened to, and once more
+//     where that, or what has become of it, came into doubt while a look-up was under way.
 //   - Watches and unwatches of a session are done one after the other; nobody is told of a user before
 //     it is allowed and found out about.
 //   - Locks are taken in this order: hub, slot, session, then ledger or ack wait. None is held across network, a
@@ -106,6 +108,7 @@
 //	node name taken by another process    3006, Run ends with lease.ErrTakenOver
 //	a watched user cannot be looked up    it is unknown after 2 s; tried again every 2 s
 //	events are lost, the link was down    everything watched is looked up again; what differs is told
+//	the server is slow to hear of a watch what is watched is looked up every 2 s until it has
 //	nobody answers at auth.watch          unavailable or timeout, retryable; nothing is watched
 //	a serving loop is wedged              it takes no probe, the lease is not renewed and ends
 //	Run's context ends, or an operator    drain: see drain.go

@@ -288,6 +288,8 @@ type fakeBus struct {
 	subs     map[string]chan *nats.Msg
 	count    int // of subscriptions made
 	onSend   func(subject string, data []byte) (*nats.Msg, error)
+	onFlush  func(context.Context) error
+	status   chan nats.Status
 	requests []string
 }
 
@@ -341,6 +343,31 @@ func (b *fakeBus) RequestWithContext(ctx context.Context, subject string, data [
 	return m, err
 }
 
-func (b *fakeBus) FlushWithContext(context.Context) error        { return nil }
-func (b *fakeBus) StatusChanged(...nats.Status) chan nats.Status { return make(chan nats.Status) }
-func (b *fakeBus) RemoveStatusListener(chan nats.Status)         {}
+// flushes says how flushes end from now on; nil: well, and at once.
+func (b *fakeBus) flushes(f func(context.Context) error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.onFlush = f
+}
+
+func (b *fakeBus) FlushWithContext(ctx context.Context) error {
+	b.mu.Lock()
+	on := b.onFlush
+	b.mu.Unlock()
+	if on == nil {
+		return nil
+	}
+	return on(ctx)
+}
+
+// reconnect tells who has asked for it of the connection's status.
+func (b *fakeBus) reconnect(s nats.Status) { b.status <- s }
+
+func (b *fakeBus) StatusChanged(...nats.Status) chan nats.Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.status = make(chan nats.Status)
+	return b.status
+}
+
+func (b *fakeBus) RemoveStatusListener(chan nats.Status) {}

@@ -48,8 +48,8 @@ type hub struct {
 
 func newHub(g *Gateway) *hub {
 	return &hub{
-		g: g, events: make(chan *nats.Msg, eventsWaiting), again: make(chan struct{}, 1), due: make(chan struct{}, 1),
-		clients: make(map[*session]*watcher),
+		g: g, events: make(chan *nats.Msg, eventsWaiting), clients: make(map[*session]*watcher),
+		again: make(chan struct{}, 1), due: make(chan struct{}, 1),
 	}
 }
 
@@ -94,15 +94,18 @@ func (h *hub) event(m *nats.Msg) {
 	h.update(e.UID, func(t *topic) bool { return t.Apply(e) })
 }
 
-// update changes what is known of a user, and has the watchers told where it shows.
+// update changes what is known of a user, and has the watchers told where it shows. Its stamp may move
+// where nothing shows: who begins to watch is told the latest.
 func (h *hub) update(u schema.UID, change func(*topic) bool) {
 	h.mu.Lock()
-	t := h.findLocked(u)
-	any := t != nil && change(t)
-	if any {
+	any := false
+	if t := h.findLocked(u); t != nil {
+		any = change(t) && len(t.watchers) > 0
 		t.encoded = [2]schema.EncodedUser{}
-		for w := range t.watchers {
-			h.dueLocked(w, t)
+		if any {
+			for w := range t.watchers {
+				h.dueLocked(w, t)
+			}
 		}
 	}
 	h.mu.Unlock()
@@ -183,6 +186,7 @@ func (h *hub) lookStale(ctx context.Context) {
 	for n := range h.users {
 		for _, t := range h.users[n] {
 			if t.Stale {
+				t.Ask()
 				topics = append(topics, t)
 			}
 		}

@@ -49,6 +49,7 @@ func (h *hub) findOut(ctx context.Context, topics []*topic) {
 	for _, t := range topics {
 		if t.found == nil {
 			t.found = make(chan struct{})
+			t.Ask()
 			mine = append(mine, t)
 		}
 	}
@@ -71,23 +72,21 @@ func (h *hub) findOut(ctx context.Context, topics []*topic) {
 	}
 }
 
-// subscribe makes sure that the events of topics come here, before they are looked up. Those for
-// which that failed are stale.
+// subscribe makes sure that the events of topics come here, before they are looked up: it waits until
+// the server has heard of all that this gateway listens to, also of what nats.go has told it anew after
+// a reconnect. Those for which that failed are stale.
 func (h *hub) subscribe(ctx context.Context, topics []*topic) error {
 	var failed error
-	fresh := false
 	for _, t := range topics {
-		mine, err := h.open(t)
-		fresh = fresh || mine
-		failed = errors.Join(failed, err)
-	}
-	if fresh {
-		ctx, cancel := context.WithTimeout(ctx, findOutWithin)
-		defer cancel()
-		if err := h.g.push.FlushWithContext(ctx); err != nil {
-			h.doubt(topics)
-			failed = errors.Join(failed, err)
+		if err := h.open(t); err != nil {
+			failed = err
 		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, findOutWithin)
+	defer cancel()
+	if err := h.g.push.FlushWithContext(ctx); err != nil {
+		h.doubt(topics)
+		failed = errors.Join(failed, err)
 	}
 	return failed
 }
@@ -101,15 +100,16 @@ func (h *hub) doubt(topics []*topic) {
 	h.mu.Unlock()
 }
 
-// open subscribes to a user that nobody has subscribed to; mine tells whether it has.
-func (h *hub) open(t *topic) (mine bool, err error) {
+// open subscribes to a user that nobody has subscribed to.
+func (h *hub) open(t *topic) error {
 	h.mu.Lock()
-	if mine = t.open == unheard && t.holders > 0; mine {
+	mine := t.open == unheard && t.holders > 0
+	if mine {
 		t.open = dialing
 	}
 	h.mu.Unlock()
 	if !mine {
-		return false, nil
+		return nil
 	}
 	sub, err := h.g.push.ChanSubscribe(h.g.config.Prefix.Event(t.UID), h.events)
 	h.mu.Lock()
@@ -118,12 +118,12 @@ func (h *hub) open(t *topic) (mine bool, err error) {
 		t.open, t.Stale = unheard, true // the next look-up subscribes
 		err = fmt.Errorf("subscribe to user: %w", err)
 	}
-	unwatched := t.holders == 0
+	unwanted := t.holders == 0
 	h.mu.Unlock()
-	if unwatched {
+	if unwanted {
 		unsubscribe(sub)
 	}
-	return true, err
+	return err
 }
 
 func unsubscribe(sub *nats.Subscription) {

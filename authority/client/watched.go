@@ -14,6 +14,9 @@ const maxEarly = 64
 
 // Watched is what is known of one uid that somebody watches: a look-up's answer, moved on by the
 // events above its stamp. It is pure, and for one goroutine at a time.
+//
+// What is known can come into doubt while a look-up is under way, whose answer may then be from
+// before: so the start of a look-up ends a doubt (Ask), and no answer does (Learn).
 type Watched struct {
 	UID   schema.UID
 	Slot  schema.Slot
@@ -21,7 +24,7 @@ type Watched struct {
 
 	known   bool // a look-up was answered
 	state   schema.UserState
-	stamp   schema.Stamp
+	stamp   schema.Stamp // never falls, also while nothing is known
 	devices map[deviceKey]schema.WatchedDevice
 	reason  string // of the last event; empty after a look-up
 	early   []schema.Event
@@ -36,21 +39,26 @@ type deviceKey struct {
 	session schema.SessionID
 }
 
-// Learn takes a look-up's answer; true where watchers have to hear of it. An answer older than an
-// event that was applied says nothing new. One that could not be had changes nothing that is known.
+// Ask notes that a look-up begins. What makes the uid stale from now on wants another one.
+func (w *Watched) Ask() { w.Stale = false }
+
+// Learn takes a look-up's answer; true where it shows, also to who has only been told that the uid is
+// unknown so far. An answer older than an event that was applied says nothing new. One that could not
+// be had changes nothing that is known.
 func (w *Watched) Learn(f Found) bool {
-	before := w.known
+	w.Stale = w.Stale || f.State == schema.Unknown
 	if f.State == schema.Unknown && w.known && f.Why != WhyRebuilding {
-		w.Stale = true
 		return false
 	}
-	if w.known && f.State != schema.Unknown && f.Stamp.Compare(w.stamp) < 0 {
-		w.Stale = false
+	if f.State != schema.Unknown && f.Stamp.Compare(w.stamp) < 0 {
+		w.Stale = w.Stale || !w.known
 		return false
 	}
 	old := w.Shown()
-	w.known, w.state, w.stamp, w.reason = true, f.State, f.Stamp, ""
-	w.Stale = f.State == schema.Unknown
+	w.known, w.state, w.reason = true, f.State, ""
+	if w.stamp.Compare(f.Stamp) < 0 {
+		w.stamp = f.Stamp
+	}
 	w.devices = make(map[deviceKey]schema.WatchedDevice, len(f.Routes))
 	for i := range f.Routes {
 		r := &f.Routes[i]
@@ -61,7 +69,13 @@ func (w *Watched) Learn(f Found) bool {
 	for _, e := range early {
 		w.Apply(e)
 	}
-	return before && !sameUser(old, w.Shown())
+	return !sameUser(old, w.Shown())
+}
+
+// Forget makes the uid unknown, and stale: nobody listens to it any more. What is learnt later is not
+// older than what was known.
+func (w *Watched) Forget() {
+	*w = Watched{UID: w.UID, Slot: w.Slot, Stale: true, stamp: w.stamp}
 }
 
 // Apply takes an event; true where watchers have to hear of it.
