@@ -311,7 +311,7 @@ func (w *Worker) upkeep(ctx context.Context) {
 	of := gateways{
 		living: w.livingGateways,
 		before: w.livingGateways(),
-		gone:   func(g schema.Process) bool { return w.view.Standing(lease.Gateway, g) == lease.Gone },
+		gone:   func(g schema.Process) bool { return w.view.Standing(lease.Gateway, g) != lease.Living },
 		bound:  w.view.Config().Settle(),
 	}
 	for i := range w.held {
@@ -338,7 +338,7 @@ func (w *Worker) reap(ctx context.Context) (changed bool) {
 					w.meter.endings.WithLabelValues(endedByLease).Inc()
 				}
 			case m.Value.State == schema.StateDead && m.Quiet >= buryAfter:
-				err = w.bucket.Bury(ctx, m)
+				err = w.view.Bury(ctx, m)
 			}
 			if err != nil && !errors.Is(err, lease.ErrConflict) {
 				w.log.Warn("dead process not marked", "role", role, "process", m.Process.String(), "err", err)
@@ -348,5 +348,5 @@ func (w *Worker) reap(ctx context.Context) (changed bool) {
 	return false // a notice tells of what was written
 }
 
-// buryAfter is when the key of a dead process is deleted.
+// buryAfter is when the key of a dead process is taken out of the bucket.
 const buryAfter = 10 * time.Minute

@@ -79,12 +79,13 @@ func (t *tenure) await(gateways []lease.Member, youngWait time.Duration) {
 }
 
 // meetLocked takes that a gateway lives. It is awaited until it has told of its sessions, unless it
-// had none when the fence was already known to it. One that comes later has taken over the sockets
+// had none when the fence was already known to it, as a reading of its key after the claim shows: one
+// from before may be of a tail that the log has lost. One that comes later has taken over the sockets
 // of an earlier life, whose routes count for nothing from now on: the slot is rebuilt once more,
 // until bound for the events, so that nobody is said to be offline meanwhile.
 func (t *tenure) meetLocked(g schema.Process, since schema.Revision, bound time.Time) {
 	r := &t.rebuild
-	if since >= t.target.Fence {
+	if r.listed && since >= t.target.Fence {
 		t.syncedLocked(g) // for good: that its key may forget it changes nothing here
 		return
 	}
@@ -144,10 +145,10 @@ func (t *tenure) stateLocked(now time.Time) schema.SlotState {
 
 // gateways are what a tenure is told of them at its upkeep.
 type gateways struct {
-	living func() []lease.Member // as they are now
-	before []lease.Member        // as they were when the pass began
-	gone   func(schema.Process) bool
-	bound  time.Duration // of a rebuild
+	living func() []lease.Member     // as they are now
+	before []lease.Member            // as they were when the pass began
+	gone   func(schema.Process) bool // of one that has lived: it does not any more, also where the view has forgotten it since
+	bound  time.Duration             // of a rebuild
 }
 
 // upkeep does what falls due with time: pendings and routes that expire, routes of gateways that

@@ -19,8 +19,11 @@ type since struct {
 func (s *since) at(read schema.Revision, sockets int) schema.Revision {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sockets == 0 && !s.tookOver {
+	switch {
+	case sockets == 0 && !s.tookOver:
 		s.revision = read
+	case read < s.revision: // the log has lost its tail, and with it perhaps what was read
+		s.revision = 0
 	}
 	return s.revision
 }

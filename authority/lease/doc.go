@@ -12,8 +12,8 @@
 //	     |                                        v
 //	+----+---------------------+         +--------------------------+
 //	| Bucket     swap, read,   |-------->| View   Run: notices,     |---> Subscribe(Change)
-//	|   Claim, Kill, Bury      | listing |   snapshots, rereads     |     Target, Standing,
-//	+----^---------------------+         |   -> table (pure)        |     Members, Revision
+//	|   Claim, Kill            | listing |   snapshots, rereads     |     Target, Standing,
+//	+----^---------------------+         |   -> table (pure), Bury  |     Members, Revision
 //	     |                               +--------------------------+
 //	+----+---------------------+
 //	| Holder     Run: one life |---> work(ctx, me): ctx ends, with its cause, when the life does
@@ -43,7 +43,8 @@
 //	heard       of a process's key: where it was last seen, below held after a lost tail. A sign of life
 //	top         the highest of any key ever seen; bounds what a message may claim (Saw)
 //	Highest     of a slot: the highest fence ever seen, by its key or a message. Never falls
-//	seen.head   up to here all changes were heard: View.Revision, and so a gateway's since
+//	seen.head   up to here all changes were heard: View.Revision, and so a gateway's since. It falls
+//	            when a log is found to have lost its tail
 //
 // # Invariants
 //
@@ -64,7 +65,15 @@
 //   - The highest fence seen of a slot never falls, and a bucket made anew begins above all. A message
 //     raises it by MostAhead above what the keys have shown, no more, but in a young bucket.
 //   - A boot that was not heard of is Unseen, never Gone: it may be newer than what was heard.
-//   - View.Revision is a revision up to which nothing was missed.
+//   - Names do not pile up: the key of a process that is long dead is purged, which leaves no marker, and
+//     a member is forgotten a lease after its boots were told to be gone for want of a key. Not while a
+//     slot's key names it: who owned the slot must stay known to be gone. A boot that has lived and is
+//     not Living has ended, whether it is still Gone or Unseen again.
+//   - View.Revision is a revision up to which nothing was missed. It falls when a reading ends below
+//     what was heard before it, or a notice comes with a revision that was told already.
+//   - A since of a lost tail never passes for one of the log that grew in its place: a life whose key was
+//     found below where it stood says none any more, a view forgets those it has heard when its Revision
+//     falls, and one that is not below its key's own revision counts for nothing.
 //
 // # Goroutines
 //
@@ -82,7 +91,11 @@
 //	name held by a silent process           waited for until its key stood still for a lease
 //	bucket deleted, disk lost               authorities make it, first its config; others wait and
 //	                                        keep their sockets; then each key, under a new boot
-//	servers lost acknowledged revisions     the next snapshot lowers the view, not the highest fence
+//	servers lost acknowledged revisions     the next snapshot lowers the view, not the highest fence; a
+//	                                        view that was cut off until the log had passed its old end
+//	                                        again does not know, but each life does by its own key
+//	view begins or returns after a dead     it has missed the death: a boot that it knew, or that a slot's
+//	key was purged                          key names, is Gone when its key has been absent for a lease
 //	notice lost, queue full                 the next one shows the gap: a snapshot, at most one a second
 //	no consumer to be had (meta leader)     the snapshot is read key by key from the leader
 //	consumer on a replica that is behind    its listing ends below the stream's last revision: the same

@@ -88,13 +88,18 @@ func (v *View) notice(m *nats.Msg) {
 	}
 	at, _ := time.Parse(time.RFC3339Nano, m.Header.Get(timeHeader)) // zero where it is missing
 	e := entry{key: key, rev: schema.Revision(rev), marker: isMarker(m.Header), data: m.Data, at: at}
-	odd := false
+	odd, again := false, false
 	v.change(func(t *table, now time.Time) []Change {
 		odd = e.rev < t.held(key)
-		t.seen.notice(e.rev)
-		odd = odd || t.seen.gap()
+		if again = t.seen.notice(e.rev); again {
+			t.doubt()
+		}
+		odd = odd || again || t.seen.gap()
 		return t.put(e, now, false)
 	})
+	if again {
+		v.log.Warn("a revision of the bucket is given out again: its log has lost its tail", "revision", e.rev, "key", key)
+	}
 	if odd {
 		v.want()
 	}

@@ -133,10 +133,20 @@ func (h *Holder) retire(b schema.BootID) {
 	h.former = append(h.former, b)
 }
 
-// life is one boot's hold of the key. Only the goroutine that renews it touches rev.
+// life is one boot's hold of the key. Only the goroutine that renews it touches the rest.
 type life struct {
 	me  schema.Process
 	rev schema.Revision // at which the key stands, as far as known; 0 = never written
+
+	// The log has lost its tail under this life: what was heard of it before may never have been, and
+	// the key says no Since any more.
+	rewound bool
+}
+
+// found notes where the key was found to stand.
+func (l *life) found(at schema.Revision) {
+	l.rewound = l.rewound || at < l.rev
+	l.rev = at
 }
 
 // live runs work while the life lasts. It returns why the life ended, or what work returned.
@@ -170,6 +180,9 @@ func (h *Holder) describe(l *life) schema.ProcessValue {
 	v.Boot = l.me.Boot
 	if v.State == "" {
 		v.State = schema.StateServing
+	}
+	if l.rewound {
+		v.Since = 0
 	}
 	return v
 }

@@ -1,34 +1,52 @@
 package lease
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rollcall-mesh/rollcall/schema"
 	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
-// listing is a snapshot of the bucket: every key as it stood when the bucket was at revision at.
+// listing is a snapshot of the bucket: every key as it stood when the bucket was at revision at. One
+// that was written during the reading is in it more than once, the latest last.
 type listing struct {
 	entries []entry
 	at      schema.Revision
-	created time.Time // of the stream
-	now     time.Time // by the server's clock, before the reading
+	after   schema.Revision // all up to it was heard before the reading
+	created time.Time       // of the stream
+	now     time.Time       // by the server's clock, before the reading
+}
+
+// latest gives each key once, in the order of revisions.
+func (l listing) latest() []entry {
+	last := make(map[string]schema.Revision, len(l.entries))
+	for _, e := range l.entries {
+		last[e.key] = e.rev
+	}
+	return slices.DeleteFunc(slices.Clone(l.entries), func(e entry) bool { return last[e.key] != e.rev })
 }
 
 // install takes a listing. It decides every key that has not changed after it: also one that stood
 // higher here, which means that a server lost what it had acknowledged. A stream made anew decides
-// them all; again reports that, because a notice of the new stream may have been taken for old.
-func (t *table) install(l listing, now time.Time) (changes []Change, again bool) {
+// them all; again reports that, because a notice of the new stream may have been taken for old. fell
+// reports that the log has lost its tail.
+func (t *table) install(l listing, now time.Time) (changes []Change, again, fell bool) {
 	again = !t.created.IsZero() && !t.created.Equal(l.created)
 	if again {
 		t.seen.restart()
+		l.after = 0
+	}
+	fell = t.seen.snapshot(l.at, l.after)
+	if again || fell {
+		t.doubt()
 	}
 	t.created = l.created
 	if l.now.After(t.newest) {
 		t.newest = l.now
 	}
 	named := make(map[string]bool, len(l.entries))
-	for _, e := range l.entries {
+	for _, e := range l.latest() {
 		named[e.key] = true
 		force := again || t.held(e.key) <= l.at
 		changes = append(changes, t.put(e, now, force)...)
@@ -41,8 +59,7 @@ func (t *table) install(l listing, now time.Time) (changes []Change, again bool)
 			changes = append(changes, t.drop(key, now, held)...)
 		}
 	}
-	t.seen.snapshot(l.at)
-	return changes, again
+	return changes, again, fell
 }
 
 // held is the revision of what is held of a key, or was before it went missing: up to it, what is

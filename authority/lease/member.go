@@ -116,8 +116,18 @@ func (m *member) drop(now time.Time, floor schema.Revision) {
 	m.rev = floor
 }
 
+// doubt has no gateway pass for one that had no sessions at some revision: its key may have said so in the
+// tail that the log has lost. What it says from now on counts.
+func (t *table) doubt() {
+	for _, m := range t.members[Gateway] {
+		m.value.Since = 0
+	}
+}
+
 // expire ends the lives whose key has been absent for a whole lease, those too that only a slot's
-// key names. quiet tells how long nothing was heard since a moment.
+// key names. A lease later it forgets the member, but not while a slot's key names the node: that the
+// owner is gone must stay known. Its boots are Unseen from then on, as those of a node never heard of.
+// quiet tells how long nothing was heard since a moment.
 func (t *table) expire(quiet func(since time.Time) time.Duration) []Change {
 	var changes []Change
 	for _, r := range []Role{Authority, Gateway} {
@@ -125,22 +135,22 @@ func (t *table) expire(quiet func(since time.Time) time.Duration) []Change {
 			if m.state != absent || quiet(m.changed) < t.config.Lease() {
 				continue
 			}
-			for _, b := range t.named(m) {
-				if m.standing(b) != Gone {
+			owners := t.ownersOf(m)
+			for _, b := range append(owners, m.value.Boot) {
+				if b != "" && m.standing(b) != Gone {
 					changes = append(changes, t.buried(m, b)...)
 				}
+			}
+			if len(owners) == 0 && quiet(m.changed) >= 2*t.config.Lease() {
+				delete(t.members[r], m.node)
 			}
 		}
 	}
 	return changes
 }
 
-// named gives the boots of a node that its key named last, or that slots' keys name.
-func (t *table) named(m *member) []schema.BootID {
-	var boots []schema.BootID
-	if m.value.Boot != "" {
-		boots = append(boots, m.value.Boot)
-	}
+// ownersOf gives the boots of a node that slots' keys name.
+func (t *table) ownersOf(m *member) (boots []schema.BootID) {
 	for i := range t.slots {
 		if s := &t.slots[i]; m.role == Authority && s.owner.Node == m.node && !slices.Contains(boots, s.owner.Boot) {
 			boots = append(boots, s.owner.Boot)

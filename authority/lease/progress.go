@@ -3,28 +3,42 @@ package lease
 import "github.com/rollcall-mesh/rollcall/schema"
 
 // progress tells up to which revision everything has been heard. The bucket's revisions follow
-// each other without gaps, so a notice that does not follow the last one tells of a lost one.
+// each other without gaps, so a notice that does not follow the last one tells of a lost one. Each
+// is given out once, until a log loses its tail: from then on nothing is known but what is read anew.
 type progress struct {
-	head schema.Revision // all changes up to here have been heard
+	head schema.Revision // all changes up to here have been heard; 0 = nothing is known
 	from schema.Revision // the latest notices without a gap between them are from..to
 	to   schema.Revision
 }
 
-// notice takes the revision of a notice.
-func (p *progress) notice(rev schema.Revision) {
+// notice takes the revision of a notice. It reports whether that is given out a second time.
+func (p *progress) notice(rev schema.Revision) (again bool) {
 	switch {
+	case rev <= p.to:
+		again = true
+		*p = progress{from: rev, to: rev}
 	case p.to != 0 && rev == p.to+1:
 		p.to = rev
-	case rev > p.to:
+	default:
 		p.from, p.to = rev, rev
 	}
 	p.join()
+	return again
 }
 
-// snapshot takes that everything up to rev has been read.
-func (p *progress) snapshot(rev schema.Revision) {
+// snapshot takes that everything up to rev has been read, in a reading that began when all up to
+// after was heard. It reports whether the log was found to end below that.
+func (p *progress) snapshot(rev, after schema.Revision) (fell bool) {
+	switch {
+	case p.head < after: // the log fell while it was read, so this may be from before: another reading follows
+		return false
+	case rev < after:
+		fell = true
+		*p = progress{head: rev}
+	}
 	p.head = max(p.head, rev)
 	p.join()
+	return fell
 }
 
 func (p *progress) join() {

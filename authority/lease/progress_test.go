@@ -3,7 +3,9 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,21 +20,70 @@ func TestProgress(t *testing.T) {
 	p.notice(5)
 	require.Zero(t, p.head, "what was before the first snapshot is not known")
 	p.notice(6)
-	p.snapshot(4)
+	p.snapshot(4, 0)
 	require.Equal(t, schema.Revision(6), p.head, "5 and 6 were heard meanwhile")
 	p.notice(8)
 	require.Equal(t, schema.Revision(6), p.head)
 	require.True(t, p.gap(), "7 was lost")
 	p.notice(9)
-	p.snapshot(7)
+	p.snapshot(7, 6)
 	require.Equal(t, schema.Revision(9), p.head)
 	require.False(t, p.gap())
-	p.notice(3)
-	require.Equal(t, schema.Revision(9), p.head)
-	p.snapshot(20)
-	p.notice(15)
+	p.snapshot(20, 9)
+	require.False(t, p.notice(15))
 	require.Equal(t, schema.Revision(20), p.head)
 	require.False(t, p.gap(), "late, not lost")
+}
+
+// A log that has lost its tail gives out its last revisions a second time.
+func TestProgressFallsWithTheLog(t *testing.T) {
+	heard := func() progress {
+		p := progress{head: 10}
+		require.False(t, p.notice(11))
+		require.False(t, p.notice(12))
+		require.Equal(t, schema.Revision(12), p.head)
+		return p
+	}
+	p := heard()
+	require.True(t, p.snapshot(8, 12), "it ends below what was heard before it")
+	require.Equal(t, schema.Revision(8), p.head)
+	require.False(t, p.notice(9))
+	require.Equal(t, schema.Revision(9), p.head)
+	p.notice(11)
+	require.True(t, p.gap())
+	require.Equal(t, schema.Revision(9), p.head, "10 was lost")
+
+	p = heard()
+	require.True(t, p.notice(9), "it was told already")
+	require.Zero(t, p.head, "nobody knows where the log fell to")
+	p.notice(10)
+	require.Zero(t, p.head)
+	require.False(t, p.snapshot(12, 12), "the reading began before")
+	require.Zero(t, p.head, "it may be of the log that fell")
+	require.False(t, p.snapshot(9, 0))
+	require.Equal(t, schema.Revision(10), p.head)
+
+	p = heard()
+	require.False(t, p.snapshot(11, 11), "12 was heard during the reading")
+	require.Equal(t, schema.Revision(12), p.head)
+}
+
+// Reads that fail are paced a key each; keys that nobody reads any more are not remembered.
+func TestFailedReadsAreNotRememberedForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads := flights{of: map[string]*flight{}}
+		for i := range 100 {
+			key := fmt.Sprint("gateway.pod-", i)
+			f, asked := reads.join(key)
+			number, wait, err := reads.begin(f, asked)
+			require.NoError(t, err)
+			require.LessOrEqual(t, wait, time.Duration(0))
+			reads.end(f, number, context.DeadlineExceeded)
+			reads.leave(key, f)
+			time.Sleep(time.Second)
+		}
+		require.LessOrEqual(t, len(reads.of), 3)
+	})
 }
 
 func TestFailedSnapshotsAreSpacedOut(t *testing.T) {

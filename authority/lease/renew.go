@@ -91,6 +91,7 @@ func (h *Holder) renewOnce(ctx context.Context, l *life) error {
 	if err != nil {
 		return err
 	}
+	l.rewound = l.rewound || rev <= value.Since // which was heard before the write
 	l.rev = rev
 	h.setRenewed(start, over)
 	return nil
@@ -105,7 +106,7 @@ func (h *Holder) settle(ctx context.Context, l *life) error {
 	e, err := h.b.read(ctx, h.key)
 	switch judge(l.me.Boot, h.former, e, err) {
 	case mine:
-		l.rev = e.rev
+		l.found(e.rev)
 	case dead:
 		return fmt.Errorf("%w: key %s at revision %d", ErrLost, h.key, e.rev)
 	case other:
@@ -133,7 +134,7 @@ func (h *Holder) bucketLost(ctx context.Context, l *life) error {
 		e, err := h.b.read(ctx, h.key)
 		switch judge(l.me.Boot, h.former, e, err) {
 		case mine:
-			l.rev = e.rev
+			l.found(e.rev)
 			return nil
 		case unclear:
 			if Wait(ctx, retryLast) != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // is given what was read before he asked.
 type flights struct {
 	mu sync.Mutex
-	of map[string]*flight // at most one a key; gone when idle and not failing
+	of map[string]*flight // at most one a key; an idle one goes, a failing one not before it was left alone for a while
 }
 
 type flight struct {
@@ -60,6 +61,7 @@ func (fs *flights) join(key string) (f *flight, asked uint64) {
 	defer fs.mu.Unlock()
 	f = fs.of[key]
 	if f == nil {
+		maps.DeleteFunc(fs.of, func(_ string, f *flight) bool { return f.users == 0 && time.Since(f.until) > retryLast })
 		f = &flight{turn: make(chan struct{}, 1)}
 		fs.of[key] = f
 	}
@@ -105,7 +107,9 @@ func (v *View) reread(ctx context.Context, key string) error {
 	v.mu.RUnlock()
 	e, err := v.b.read(ctx, key)
 	if errors.Is(err, ErrNoKey) {
-		v.want()
+		if before != 0 { // a key that was never there, or is long gone, is no news of the others
+			v.want()
+		}
 		return v.take(ctx, func(t *table, now time.Time) []Change { return t.missed(key, before, now) })
 	}
 	if err != nil {

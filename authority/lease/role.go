@@ -29,7 +29,7 @@ type Standing uint8
 
 // The standings.
 const (
-	Unseen Standing = iota // the bucket never named it, as far as heard: it may be newer than what was heard
+	Unseen Standing = iota // the bucket never named it, as far as remembered: it may be newer than what was heard
 	Living                 // its key names it
 	Gone                   // its key is dead, deleted, names a later boot, or was absent for a whole lease: it never returns
 )

@@ -74,16 +74,21 @@ func (v *View) Refresh(ctx context.Context) error {
 
 // snapshot reads the bucket once into the table.
 func (v *View) snapshot(ctx context.Context) error {
+	after := v.Revision()
 	l, err := v.b.list(ctx)
 	v.b.reach.heard(err)
 	if err != nil {
 		return v.b.explain("list", "", err)
 	}
+	l.after = after
 	return v.take(ctx, func(t *table, now time.Time) []Change {
-		changes, again := t.install(l, now)
+		changes, again, fell := t.install(l, now)
 		if again {
 			v.log.Warn("the bucket was made anew", "created", l.created)
 			v.want()
+		}
+		if fell {
+			v.log.Warn("the bucket's log has lost its tail", "at", l.at, "heard", l.after)
 		}
 		return changes
 	})
@@ -101,12 +106,11 @@ func (b *Bucket) list(ctx context.Context) (listing, error) {
 	if err != nil {
 		return listing{}, err
 	}
-	l := listing{created: info.Created, now: info.TimeStamp}
+	l := listing{created: info.Created, now: info.TimeStamp, at: schema.Revision(info.State.LastSeq)}
 	if info.State.Msgs == 0 {
-		l.at = schema.Revision(info.State.LastSeq)
 		return l, nil
 	}
-	l.entries, err = b.consume(ctx, schema.Revision(info.State.LastSeq))
+	l.entries, err = b.consume(ctx, l.at)
 	if err != nil && ctx.Err() == nil {
 		b.o.Log.Debug("no consumer for a snapshot, reading key by key", "err", err)
 		l.entries, err = b.walk(ctx)
@@ -181,9 +185,8 @@ func (b *Bucket) drain(ctx context.Context, sub *nats.Subscription, least schema
 }
 
 // walk lists by one read of the leader after the other. A key written meanwhile moves ahead of the
-// walk, and is met there.
+// walk, and is met there again.
 func (b *Bucket) walk(ctx context.Context) ([]entry, error) {
-	at := map[string]int{}
 	var out []entry
 	for seq := uint64(1); ; {
 		stepCtx, cancel := context.WithTimeout(ctx, readTimeout)
@@ -195,13 +198,7 @@ func (b *Bucket) walk(ctx context.Context) ([]entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := b.entryOf(m)
-		if i, ok := at[e.key]; ok {
-			out[i] = e
-		} else {
-			at[e.key] = len(out)
-			out = append(out, e)
-		}
+		out = append(out, b.entryOf(m))
 		seq = m.Sequence + 1
 	}
 }

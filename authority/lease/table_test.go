@@ -131,8 +131,9 @@ func TestListingDecidesWhatIsNotNewer(t *testing.T) {
 	require.Equal(t, schema.Revision(13), x.highest[7], "it never falls")
 
 	// Another stream under the same name.
-	_, again := x.install(listing{at: 3, created: epoch.Add(time.Hour)}, epoch)
+	_, again, fell := x.install(listing{at: 3, after: 20, created: epoch.Add(time.Hour)}, epoch)
 	require.True(t, again)
+	require.False(t, fell, "it is another log")
 	require.False(t, x.slots[7].owned)
 	require.Equal(t, absent, x.members[Authority]["a-1"].state)
 	require.Equal(t, schema.Revision(3), x.seen.head)
@@ -140,6 +141,55 @@ func TestListingDecidesWhatIsNotNewer(t *testing.T) {
 	x.put(authorityEntry(5, bootB, schema.StateServing), epoch, false)
 	require.Equal(t, schema.Revision(4), x.slots[7].rev, "it counts from below")
 	require.True(t, x.slots[7].owned)
+}
+
+// What is written while a consumer lists is in its listing twice. The earlier value is older than what a
+// notice told meanwhile, and must not bring the boot before back: the one after would be gone for ever.
+func TestListingNamesAKeyTwice(t *testing.T) {
+	x := tableOf(authorityEntry(10, bootA, schema.StateServing), slotEntry(11, bootA))
+	x.put(authorityEntry(12, bootB, schema.StateServing), epoch, false)
+	x.put(slotEntry(13, bootB), epoch, false)
+	changes, _, _ := x.install(listing{at: 14, created: epoch, entries: []entry{
+		authorityEntry(10, bootA, schema.StateServing), slotEntry(11, bootA),
+		authorityEntry(12, bootB, schema.StateServing), slotEntry(13, bootB),
+		jsonEntry("gateway.gw-1", 14, schema.ProcessValue{Boot: bootC, State: schema.StateServing}),
+	}}, epoch)
+	require.Equal(t, Living, x.members[Authority]["a-1"].standing(bootB))
+	require.Equal(t, Gone, x.members[Authority]["a-1"].standing(bootA))
+	require.True(t, x.slots[7].owned)
+	require.Len(t, changes, 1, "of the gateway")
+}
+
+// Names that do not come back are forgotten, those of slots' owners only with the slots.
+func TestAbsentMembersAreForgotten(t *testing.T) {
+	quiet := func(d time.Duration) func(time.Time) time.Duration { return func(time.Time) time.Duration { return d } }
+	span := schema.DefaultConfig().Lease()
+	gateway := jsonEntry("gateway.gw-1", 12, schema.ProcessValue{Boot: bootC, State: schema.StateDead})
+	x := tableOf(authorityEntry(10, bootA, schema.StateServing), slotEntry(11, bootA), gateway)
+	x.install(listing{entries: []entry{slotEntry(11, bootA)}, at: 13, created: epoch}, epoch)
+	require.NotEmpty(t, x.expire(quiet(span)))
+	require.Equal(t, Gone, x.members[Gateway]["gw-1"].standing(bootC))
+	require.Empty(t, x.expire(quiet(2*span-1)))
+	require.Len(t, x.members[Gateway], 1)
+	require.Empty(t, x.expire(quiet(2*span)))
+	require.Empty(t, x.members[Gateway])
+	require.Zero(t, x.held("gateway.gw-1"))
+
+	require.Empty(t, x.expire(quiet(100*span)))
+	require.Equal(t, Gone, x.members[Authority]["a-1"].standing(bootA))
+	require.False(t, x.slots[7].owned, "who owned the slot stays known to be gone")
+	x.put(jsonEntry("slot.7", 14, schema.SlotValue{Node: "a-2", Boot: bootB}), epoch, false)
+	x.put(jsonEntry("authority.a-2", 15, schema.ProcessValue{Boot: bootB, State: schema.StateServing}), epoch, false)
+	require.Empty(t, x.expire(quiet(2*span)))
+	require.Len(t, x.members[Authority], 1)
+	require.True(t, x.slots[7].owned)
+
+	// A node that was forgotten is as good as a new one, and no slot is owned by its boot of before.
+	x.put(slotEntry(16, bootA), epoch, true)
+	require.True(t, x.slots[7].owned, "its key may not have been heard yet")
+	x.put(authorityEntry(17, bootC, schema.StateServing), epoch, false)
+	require.False(t, x.slots[7].owned)
+	require.Equal(t, Living, x.members[Authority]["a-1"].standing(bootC))
 }
 
 // Whatever order notices, reads and listings come in, a view that has got all of them holds what
@@ -247,4 +297,28 @@ func TestRenewalsBelowWhatWasHeardAreSignsOfLife(t *testing.T) {
 	}
 	x.put(authorityEntry(14, bootA, schema.StateServing), at.Add(time.Second), false)
 	require.Equal(t, at, m.changed)
+}
+
+// What a gateway's key said in the tail that a log has lost is forgotten with it; until then its value is
+// held, as old as it is.
+func TestSinceIsForgottenWithTheTail(t *testing.T) {
+	gateway := func(rev, since schema.Revision) entry {
+		return jsonEntry("gateway.gw-1", rev, schema.ProcessValue{Boot: bootC, State: schema.StateServing, Since: since})
+	}
+	heard := func() *table {
+		x := tableOf(gateway(20, 19))
+		x.seen = progress{head: 20, from: 20, to: 20}
+		require.EqualValues(t, 19, x.members[Gateway]["gw-1"].value.Since)
+		return x
+	}
+	x := heard()
+	_, _, fell := x.install(listing{entries: []entry{gateway(8, 0)}, at: 9, after: 20, created: epoch}, epoch)
+	require.True(t, fell)
+	require.Zero(t, x.members[Gateway]["gw-1"].value.Since)
+	x.put(gateway(21, 18), epoch, false)
+	require.EqualValues(t, 18, x.members[Gateway]["gw-1"].value.Since)
+
+	x = heard()
+	x.install(listing{entries: []entry{gateway(22, 19)}, at: 22, after: 20, created: epoch}, epoch)
+	require.EqualValues(t, 19, x.members[Gateway]["gw-1"].value.Since)
 }

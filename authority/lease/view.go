@@ -144,26 +144,33 @@ func (v *View) Life(r Role, p schema.Process) (Standing, schema.ProcessValue) {
 	return Living, m.value
 }
 
-// Members gives the processes of a role whose keys have a value, dead ones too, by name.
+// Members gives the processes of a role whose keys are in the bucket, by name, dead ones too. Of a key
+// that somebody has deleted there is a marker: it counts as dead, with the last boot heard of, if any.
 func (v *View) Members(r Role) []Member {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	now := time.Now()
 	var out []Member
 	for _, m := range v.t.sorted(r) {
-		if m.state == written {
-			out = append(out, Member{
-				Role: r, Process: schema.Process{Node: m.node, Boot: m.value.Boot}, Value: m.value,
-				Revision: m.rev, Quiet: v.b.reach.quiet(m.changed, now),
-			})
+		if m.state == absent {
+			continue
 		}
+		value := m.value
+		if m.state == deleted {
+			value.State = schema.StateDead
+		}
+		out = append(out, Member{
+			Role: r, Process: schema.Process{Node: m.node, Boot: m.value.Boot}, Value: value,
+			Revision: m.rev, Quiet: v.b.reach.quiet(m.changed, now),
+		})
 	}
 	return out
 }
 
 // Revision is the highest revision up to which every change of the bucket has been heard; 0 before
-// the first snapshot. A gateway puts it into its key's Since while it has no socket: it must read
-// it before it sees that it has none.
+// the first snapshot. It falls where the log is found to have lost its tail: to 0 until it is read
+// anew, or to where it was found to end. A gateway puts it into its key's Since while it has no
+// socket: it must read it before it sees that it has none.
 func (v *View) Revision() schema.Revision {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

@@ -151,15 +151,99 @@ func TestDeadMemberIsBuriedAtItsRevisionOnly(t *testing.T) {
 		require.NoError(t, g.run.Stop())
 		time.Sleep(100 * time.Millisecond)
 		deadOne, _ := g.member(a.view)
-		require.ErrorIs(t, a.bucket.Bury(t.Context(), alive), lease.ErrConflict)
-		require.NoError(t, a.bucket.Bury(t.Context(), deadOne))
-		time.Sleep(100 * time.Millisecond)
+		require.NoError(t, a.view.Bury(t.Context(), alive))
 		_, ok := g.member(a.view)
+		require.True(t, ok, "it has moved on")
+		require.NoError(t, a.view.Bury(t.Context(), deadOne))
+		_, ok = g.member(a.view)
 		require.False(t, ok)
 		require.Equal(t, lease.Gone, a.view.Standing(lease.Gateway, g.me()))
+		require.Equal(t, 1, a.keys(), "config: no marker is left")
+
 		back := join(t, s, lease.Gateway, "gw-1").hold()
 		require.Len(t, back.Lives(), 1)
+		require.NoError(t, a.view.Bury(t.Context(), deadOne), "asked for again, as after a lost answer")
+		time.Sleep(time.Minute)
+		require.Len(t, back.Lives(), 1)
+		require.Equal(t, lease.Living, a.view.Standing(lease.Gateway, back.me()))
 	})
+}
+
+// A view that only hears of a purge by its snapshots forgets the name a little later, and knows nothing
+// of the boot any more; the name is free for others.
+func TestABuriedNameIsForgotten(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "a-1").hold()
+		v := join(t, s, lease.Gateway, "viewer")
+		g := join(t, s, lease.Gateway, "gw-1").hold()
+		require.NoError(t, g.run.Stop())
+		time.Sleep(100 * time.Millisecond)
+		dead, ok := g.member(a.view)
+		require.True(t, ok)
+		require.NoError(t, a.view.Bury(t.Context(), dead))
+		_, ok = g.member(v.view)
+		require.True(t, ok, "no notice tells")
+		bubble.Until(t, 40*time.Second, "the next snapshot", func() bool { _, ok := g.member(v.view); return !ok })
+		require.Equal(t, lease.Gone, v.view.Standing(lease.Gateway, g.me()))
+		bubble.Until(t, 70*time.Second, "forgotten", func() bool {
+			return v.view.Standing(lease.Gateway, g.me()) == lease.Unseen && a.view.Standing(lease.Gateway, g.me()) == lease.Unseen
+		})
+		back := join(t, s, lease.Gateway, "gw-1").hold()
+		time.Sleep(100 * time.Millisecond)
+		st, err := v.view.Judge(t.Context(), lease.Gateway, g.me())
+		require.NoError(t, err)
+		require.Equal(t, lease.Gone, st, "its key names another")
+		require.Equal(t, lease.Living, v.view.Standing(lease.Gateway, back.me()))
+	})
+}
+
+// A process that was declared dead and buried while it slept begins anew.
+func TestOneThatWasBuriedBeginsAnew(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "a-1").hold()
+		g := join(t, s, lease.Gateway, "gw-1").hold()
+		time.Sleep(100 * time.Millisecond)
+		g.link.Cut()
+		time.Sleep(10 * time.Second)
+		m, _ := g.member(a.view)
+		require.NoError(t, a.bucket.Kill(t.Context(), m))
+		time.Sleep(100 * time.Millisecond)
+		m, _ = g.member(a.view)
+		require.False(t, m.Alive())
+		require.NoError(t, a.view.Bury(t.Context(), m))
+		time.Sleep(2 * time.Minute)
+		require.False(t, g.holder.Trusted())
+		g.link.Heal()
+		bubble.Until(t, 20*time.Second, "the next life", func() bool { return len(g.Lives()) == 2 })
+		require.ErrorIs(t, g.Causes()[0], lease.ErrBucketLost)
+		require.True(t, g.holder.Trusted())
+	})
+}
+
+// A marker, as whoever deletes a key by hand leaves it, counts as dead, and is buried like any other.
+func TestMarkersAreBuried(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "a-1")
+		kv, err := a.js().KeyValue(t.Context(), prefix.Bucket())
+		require.NoError(t, err)
+		require.NoError(t, kv.Delete(t.Context(), subjects.GatewayKey("gw-1")))
+		time.Sleep(100 * time.Millisecond)
+		list := a.view.Members(lease.Gateway)
+		require.Len(t, list, 1)
+		require.False(t, list[0].Alive())
+		require.Equal(t, 2, a.keys())
+		require.NoError(t, a.view.Bury(t.Context(), list[0]))
+		require.Empty(t, a.view.Members(lease.Gateway))
+		require.Equal(t, 1, a.keys())
+	})
+}
+
+// keys counts what the bucket holds, markers too.
+func (n *node) keys() int {
+	n.t.Helper()
+	stream, err := n.js().Stream(n.t.Context(), prefix.BucketStream())
+	require.NoError(n.t, err)
+	return int(stream.CachedInfo().State.Msgs)
 }
 
 // What is claimed and renewed at once by many must come out the same for all.
