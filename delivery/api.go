@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 )
 
@@ -53,12 +55,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refused.write(w)
 		return
 	}
-	if !a.s.enter() {
-		refuse(status(errBusy), errBusy.Error()).write(w)
-		return
-	}
-	defer a.s.leave()
-	answer, err := a.s.do(r.Context(), e, body)
+	answer, err := a.serve(r.Context(), e, body)
 	if err != nil {
 		refuse(a.s.failed(e, err), err.Error()).write(w)
 		return
@@ -67,10 +64,21 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer) // the asker is gone: nobody is left to tell
 }
 
-// request reads a call, the key before anything else.
+// serve does a call. It has a place meanwhile, and none while its asker sends the request or takes the
+// answer: who is slow at that takes nobody's place.
+func (a *api) serve(ctx context.Context, e endpoint, body []byte) ([]byte, error) {
+	if !a.s.enter() {
+		return nil, errBusy
+	}
+	defer a.s.leave()
+	return a.s.do(ctx, e, body)
+}
+
+// request reads a call, the key before anything else. Who has none is not kept connected.
 func (a *api) request(w http.ResponseWriter, r *http.Request) (e endpoint, body []byte, refused *refusal) {
 	if !a.allowed(r.Header.Get("Authorization")) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="rollcall"`)
+		w.Header().Set("Connection", "close")
 		return e, nil, refuse(http.StatusUnauthorized, "the header Authorization with a bearer key is missing, or the key is not one of the right ones")
 	}
 	e, ok := a.calls[strings.TrimPrefix(r.URL.Path, apiRoot)]
@@ -88,10 +96,13 @@ func (a *api) request(w http.ResponseWriter, r *http.Request) (e endpoint, body 
 	}
 	most := int64(a.s.room() + headroom)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case large:
 		return e, nil, refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("the request has more than %d bytes", most))
-	}
-	if err != nil {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return e, nil, refuse(http.StatusRequestTimeout, "the request did not come in time")
+	case err != nil:
 		return e, nil, refuse(http.StatusBadRequest, "the request could not be read")
 	}
 	return e, body, nil

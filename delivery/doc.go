@@ -58,7 +58,7 @@
 //   - What the service says of its calls (JSON Schema in each endpoint's metadata) is derived from
 //     the types that it reads and writes.
 //   - HTTP and NATS share calls, workers and limits; without a key, compared in constant time, nothing
-//     of a request is read but its head.
+//     of a request is read but its head. Who sends or reads slowly there takes no worker's place.
 //   - What comes from outside is checked before it can reach a message that others share.
 //
 // Goroutines: New starts one, which keeps the view and the client and ends with Close, and one that

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -25,6 +26,7 @@ const (
 	apiRead  = 30 * time.Second
 	apiWrite = 2 * time.Minute
 	apiDrain = 10 * time.Second // for calls under way at the end
+	apiLast  = 2 * time.Second  // then, for what they know by that time
 )
 
 func (f *APIFlags) check() error {
@@ -66,20 +68,27 @@ func (f *APIFlags) open(p *process) (net.Listener, error) {
 	return tls.NewListener(l, secure), nil
 }
 
-// serveAPI serves on a listener until ctx ends; calls under way have a moment to end.
-func serveAPI(l net.Listener, handler http.Handler) part {
+// serveAPI serves on a listener until ctx ends. Calls under way then have a moment to end; those that
+// wait for longer answer what they know by then.
+func serveAPI(l net.Listener, handler http.Handler, log *slog.Logger) part {
 	return func(ctx context.Context) error {
+		calls, cut := context.WithCancel(context.WithoutCancel(ctx))
+		defer cut()
 		srv := &http.Server{
 			Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: apiRead,
 			WriteTimeout: apiWrite, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+			BaseContext: func(net.Listener) context.Context { return calls },
+			ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		}
 		ended := make(chan struct{})
 		stop := context.AfterFunc(ctx, func() {
 			defer close(ended)
-			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), apiDrain)
-			defer cancel()
-			if srv.Shutdown(within) != nil {
-				_ = srv.Close() // who is cut off asks again
+			if shutdown(srv, apiDrain) == nil {
+				return
+			}
+			cut()
+			if shutdown(srv, apiLast) != nil {
+				_ = srv.Close() // who still sends or reads is cut off, and asks again
 			}
 		})
 		err := srv.Serve(l)
@@ -91,4 +100,11 @@ func serveAPI(l net.Listener, handler http.Handler) part {
 		}
 		return nil
 	}
+}
+
+// shutdown closes the listener and waits for calls under way.
+func shutdown(srv *http.Server, most time.Duration) error {
+	within, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	return srv.Shutdown(within)
 }

@@ -99,7 +99,7 @@ func (p *process) deliveryRole(node schema.NodeID, f *DeliveryFlags) (part, erro
 			return err
 		}
 		log.Info("API listens", "at", api.Addr(), "tls", f.API.Cert != "")
-		return onTop(ctx, service.Run, serveAPI(api, handler))
+		return onTop(ctx, service.Run, serveAPI(api, handler, log))
 	}, nil
 }
 

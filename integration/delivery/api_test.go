@@ -3,12 +3,17 @@ package delivery_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
+	"sync"
 	"testing"
+	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -141,6 +146,69 @@ func TestAPIRefuses(t *testing.T) {
 			_, err := s.Handler(keys)
 			require.ErrorIs(t, err, schema.ErrBad)
 		}
+	})
+}
+
+// late is a body of which the rest does not come in time.
+type late struct{ io.Reader }
+
+func (l late) Read(b []byte) (int, error) {
+	n, err := l.Reader.Read(b)
+	if errors.Is(err, io.EOF) {
+		err = os.ErrDeadlineExceeded
+	}
+	return n, err
+}
+
+// Whoever has no key is not kept connected; whose request breaks off is told why.
+func TestAPIAndSlowSenders(t *testing.T) {
+	run(t, func(t *testing.T, m *mesh) {
+		p := m.posts(delivery.ServiceConfig{Workers: 1})
+		require.Equal(t, "close", p.do("POST", "/v1/stats", "", "", "{}").Header.Get("Connection"))
+		require.Empty(t, p.do("POST", "/v1/stats", "Bearer "+oneKey, "", "{}").Header.Get("Connection"))
+		for want, rest := range map[int]io.Reader{http.StatusRequestTimeout: late{strings.NewReader(`{"uids":`)}, http.StatusBadRequest: iotest.ErrReader(io.ErrUnexpectedEOF)} {
+			r, err := http.NewRequestWithContext(t.Context(), "POST", "/v1/lookup", rest)
+			require.NoError(t, err)
+			r.Header.Set("Authorization", "Bearer "+oneKey)
+			w := httptest.NewRecorder()
+			p.ServeHTTP(w, r)
+			require.Equal(t, want, w.Code)
+			require.Contains(t, w.Body.String(), `"message":"the request`)
+		}
+	})
+}
+
+// reader is who reads an answer as late as it likes.
+type reader struct {
+	*httptest.ResponseRecorder
+	reads chan struct{}
+}
+
+func (r *reader) Write(b []byte) (int, error) {
+	<-r.reads
+	return r.ResponseRecorder.Write(b)
+}
+
+// Who takes its answer slowly, or its refusal, holds up nobody: with one place the next call is served.
+func TestAPIAndSlowReaders(t *testing.T) {
+	run(t, func(t *testing.T, m *mesh) {
+		p := m.posts(delivery.ServiceConfig{Workers: 1})
+		reads := make(chan struct{})
+		var slow sync.WaitGroup
+		for _, body := range []string{`{"uids":["alice"]}`, `{`, `{"uids":["bob"]}`} {
+			w := &reader{httptest.NewRecorder(), reads}
+			slow.Go(func() {
+				r, err := http.NewRequestWithContext(context.Background(), "POST", "/v1/lookup", strings.NewReader(body))
+				require.NoError(t, err)
+				r.Header.Set("Authorization", "Bearer "+oneKey)
+				p.ServeHTTP(w, r)
+			})
+			synctest.Wait()
+		}
+		status, text := p.call("lookup", `{"uids":["carol"]}`)
+		require.Equal(t, http.StatusOK, status, text)
+		close(reads)
+		slow.Wait()
 	})
 }
 
