@@ -57,8 +57,8 @@ func (w *Worker) heedDisconnects(ctx context.Context) {
 		select {
 		case m := <-events:
 			var d disconnect
-			if err := json.Unmarshal(m.Data, &d); err != nil {
-				w.log.Debug("disconnect event not read", "err", err)
+			if err := json.Unmarshal(m.Data, &d); err != nil || m.Reply != "" { // a consumer's delivery has one, wherever it goes
+				w.log.Debug("disconnect event not read, or not the server's", "err", err)
 				continue
 			}
 			if probe != "" && d.Client.Name == probe {

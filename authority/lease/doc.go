@@ -96,6 +96,7 @@
 //	                                        again does not know, but each life does by its own key
 //	view begins or returns after a dead     it has missed the death: a boot that it knew, or that a slot's
 //	key was purged                          key names, is Gone when its key has been absent for a lease
+//	a writer names a revision himself       the server's own, behind it, counts
 //	notice lost, queue full                 the next one shows the gap: a snapshot, at most one a second
 //	no consumer to be had (meta leader)     the snapshot is read key by key from the leader
 //	consumer on a replica that is behind    its listing ends below the stream's last revision: the same

@@ -78,15 +78,16 @@ func (v *View) connection(s nats.Status) {
 	v.b.reach.failed()
 }
 
-// notice takes one republished change.
+// notice takes one republished change. What a consumer delivers here is none: it has the subject that it
+// was stored under.
 func (v *View) notice(m *nats.Msg) {
 	key, ok := v.b.o.Prefix.ParseChanged(m.Subject)
-	rev, err := strconv.ParseUint(m.Header.Get(sequenceHeader), 10, 64)
+	rev, err := strconv.ParseUint(serverSays(m.Header, sequenceHeader), 10, 64)
 	if !ok || err != nil {
 		v.log.Warn("notice without a key or a revision", "subject", m.Subject)
 		return
 	}
-	at, _ := time.Parse(time.RFC3339Nano, m.Header.Get(timeHeader)) // zero where it is missing
+	at, _ := time.Parse(time.RFC3339Nano, serverSays(m.Header, timeHeader)) // zero where it is missing
 	e := entry{key: key, rev: schema.Revision(rev), marker: isMarker(m.Header), data: m.Data, at: at}
 	odd, again := false, false
 	v.change(func(t *table, now time.Time) []Change {
@@ -103,6 +104,16 @@ func (v *View) notice(m *nats.Msg) {
 	if odd {
 		v.want()
 	}
+}
+
+// serverSays gives a header of the server's: it stands behind any of that name which the writer of the
+// message has given.
+func serverSays(h nats.Header, name string) string {
+	values := h.Values(name)
+	if len(values) == 0 {
+		return ""
+	}
+	return values[len(values)-1]
 }
 
 // change is the one place where the table changes: under the lock, and told after it.
