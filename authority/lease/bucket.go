@@ -89,6 +89,9 @@ func (b *Bucket) Config() schema.Config {
 	return b.config
 }
 
+// Replicas is how many copies the bucket had when it was opened.
+func (b *Bucket) Replicas() int { return b.stream.CachedInfo().Config.Replicas }
+
 func (b *Bucket) setConfig(c schema.Config) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

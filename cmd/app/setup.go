@@ -25,7 +25,7 @@ type SetupCmd struct {
 	Heartbeat   time.Duration  `name:"heartbeat" placeholder:"DURATION" help:"Silence of a client before it is pinged."`
 	TTL         time.Duration  `name:"ttl" placeholder:"DURATION" help:"How long a route stays without a sign of life; at least 3 heartbeats."`
 	Grace       *time.Duration `name:"grace" placeholder:"DURATION" help:"How long the event that a user is offline waits for him to return; 0 = not at all."`
-	Replicas    int            `name:"replicas" default:"1" enum:"1,3" placeholder:"1|3" help:"Copies of a bucket that does not exist yet."`
+	Replicas    int            `name:"replicas" default:"1" enum:"1,3" placeholder:"1|3" help:"Copies of a bucket that does not exist yet; those of what --events and --last-seen make are as many as the bucket has."`
 	Timeout     time.Duration  `name:"timeout" default:"10s" help:"How long to wait for JetStream."`
 }
 
@@ -52,6 +52,9 @@ func (c *SetupCmd) Run(s *session) error {
 	b, err := lease.Open(ctx, nc, lease.Options{Prefix: prefix, Create: true, Replicas: c.Replicas, Log: s.log(slog.LevelWarn)})
 	if err != nil {
 		return err
+	}
+	if has := b.Replicas(); c.Replicas > has {
+		fmt.Fprintf(s.err, "the bucket is there, with %d copy: --replicas counts for a new one (`nats stream edit %s --replicas %d` gives it more)\n", has, prefix.BucketStream(), c.Replicas)
 	}
 	before := b.Config()
 	if err := c.prepare(ctx, b); err != nil {

@@ -189,6 +189,9 @@ func TestSetup(t *testing.T) {
 	config := rows[schema.Config](t, r)[0]
 	require.Equal(t, "single", config.Policy)
 	require.Equal(t, 5, config.MaxSessions)
+	r = process.Run(t, operator, "", "setup", "--replicas", "3")
+	require.Zero(t, r.Code, r.Err)
+	require.Contains(t, r.Err, "with 1 copy")
 	r = process.Run(t, operator, "", "setup", "--ttl", "30s")
 	require.Equal(t, app.ExitUsage, r.Code)
 	require.Contains(t, r.Err, "3 heartbeats")

@@ -89,6 +89,8 @@ var roles = []role{
 		},
 		mayNot: append([]string{
 			"$JS.API.STREAM.DELETE.presence_events", "$JS.API.STREAM.PURGE.presence_events", "$JS.API.STREAM.UPDATE.presence_events",
+			"$JS.API.STREAM.MSG.DELETE.presence_events", "$JS.API.CONSUMER.CREATE.KV_presence.x1.$KV.presence.>", "$JS.API.CONSUMER.CREATE.KV_last_seen.x1",
+			"$JS.API.DIRECT.GET.KV_last_seen.$KV.last_seen.alice", "$KV.last_seen.alice", "event.17",
 			"$KV.presence.slot.17", "slot.17.42.remove", "push.gw-1.boot", "kick.gw-1.boot", "authority.a-1.boot.lookup", "authority.a-1.boot.drain", "gateway.gw-1.boot.drain",
 			"event.17.alice", "up.17.alice", "revoke", "$JS.API.STREAM.INFO.KV_presence", "_INBOX_delivery.x",
 		}, nobodys...),
