@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -181,6 +182,29 @@ func TestWireHoldsWrites(t *testing.T) {
 	require.NoError(t, w.release(time.Second))
 	w.Write([]byte("d"))
 	require.Equal(t, []string{"a", "bc", "d"}, r.writes)
+}
+
+// What follows a message that has taken too many bytes is not read as frames: the library, in the
+// middle of one, would find a fault in it and reset the connection under the close frame.
+func TestWireGivesNothingAfterItsBudget(t *testing.T) {
+	client, conn := net.Pipe()
+	var sent sync.WaitGroup
+	sent.Go(func() {
+		client.Write([]byte("frames without end"))
+		client.Close()
+	})
+	w := &wire{Conn: conn, budget: 6}
+	p := make([]byte, 64)
+	n, err := w.Read(p)
+	require.NoError(t, err)
+	require.Equal(t, "frames", string(p[:n]))
+	_, err = w.Read(p)
+	require.ErrorIs(t, err, errBudget)
+	w.budget = -1
+	n, err = w.Read(p)
+	require.ErrorIs(t, err, io.EOF)
+	require.Zero(t, n)
+	sent.Wait()
 }
 
 func (st *stage) request() *http.Request {

@@ -35,6 +35,7 @@ type wire struct {
 	net.Conn
 	early  []byte // came with the handshake; owned by the reader
 	budget int    // bytes left for the message being read; negative: no message is; owned by the reader
+	spent  bool   // a message has taken too many; what comes still is thrown away; owned by the reader
 
 	mu     sync.Mutex
 	held   []byte
@@ -44,9 +45,19 @@ type wire struct {
 
 var heldPool = sync.Pool{New: func() any { return new([]byte) }}
 
-// Read reads what the client sent.
+// Read reads what the client sent. Once a message has taken too many bytes it gives nothing more: the
+// library stands in the middle of a frame, and would take what follows for another fault, and close
+// before the client has read why.
 func (w *wire) Read(p []byte) (int, error) {
+	if w.spent {
+		for {
+			if _, err := w.read(p); err != nil {
+				return 0, err
+			}
+		}
+	}
 	if w.budget == 0 {
+		w.spent = true
 		return 0, errBudget
 	}
 	if w.budget > 0 {

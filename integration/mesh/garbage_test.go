@@ -114,10 +114,9 @@ var deeds = []deed{
 	{name: "reserved bits", do: func(s *mesh.Socket) { s.Write(asText|0x40, []byte(`{"type":"ping"}`)) }, close: schema.CloseProtocol},
 	{name: "unknown opcode", do: func(s *mesh.Socket) { s.Write(0x8b, nil) }, close: schema.CloseProtocol},
 	{name: "unmasked", do: func(s *mesh.Socket) { s.Raw([]byte{asText, 2, '{', '}'}) }, close: schema.CloseProtocol},
-	{name: "frames without end", do: func(s *mesh.Socket) {
-		s.Write(0x01, []byte(`{"type":`))
-		s.Raw(bytes.Repeat([]byte{0x00, 0x80, 0, 0, 0, 0}, 20_000))
-	}, close: schema.ClosePolicy},
+	{name: "frames without end", do: framesWithoutEnd(0), close: schema.ClosePolicy},
+	{name: "frames without end, cut off after one byte of a head", do: framesWithoutEnd(1), close: schema.ClosePolicy},
+	{name: "frames without end, cut off after three", do: framesWithoutEnd(3), close: schema.ClosePolicy},
 	{name: "message without end", do: func(s *mesh.Socket) { s.Write(0x01, []byte(`{"type":`)) }, close: schema.CloseHeartbeat},
 	{name: "flood of pings", do: func(s *mesh.Socket) {
 		for range 3000 {
@@ -143,6 +142,15 @@ var deeds = []deed{
 	{name: "send to no backend", do: text(`{"type":"send","id":"x","payload":{}}`), err: schema.FrameNoBackend},
 	{name: "hello with a bad flag", stranger: true, do: text(`{"type":"hello","id":"x","token":"a","flag":"No Flag"}`), err: schema.FrameBadMessage},
 	{name: "hello with a bad level", stranger: true, do: text(`{"type":"hello","id":"x","token":"a","level":"king"}`), err: schema.FrameBadMessage},
+}
+
+// framesWithoutEnd is a message of empty frames; by shift differs where in a frame the gateway's
+// patience ends.
+func framesWithoutEnd(shift int) func(*mesh.Socket) {
+	return func(s *mesh.Socket) {
+		s.Write(0x01, []byte(`{"type":`+strings.Repeat(" ", shift)))
+		s.Raw(bytes.Repeat([]byte{0x00, 0x80, 0, 0, 0, 0}, 20_000))
+	}
 }
 
 func manyUIDs(n int) string {
