@@ -40,9 +40,20 @@ func (l *Link) LoseIn(pattern string, times int) *Rule {
 // LoseAnswer lets the next times requests pass and loses their answers (lost after: failed, but
 // persisted).
 func (l *Link) LoseAnswer(pattern string, times int) *Rule {
+	return l.answers(pattern, times, func(reply string) { l.LoseIn(reply, 1) })
+}
+
+// DelayAnswer lets the next times requests pass and holds their answers back for d, while others pass
+// them.
+func (l *Link) DelayAnswer(pattern string, times int, d time.Duration) *Rule {
+	return l.answers(pattern, times, func(reply string) { l.DelayIn(reply, 1, d) })
+}
+
+// answers lets requests pass, and has befall do something to the answer that each will have.
+func (l *Link) answers(pattern string, times int, befall func(reply string)) *Rule {
 	return l.add(&Rule{direction: Out, pattern: pattern, left: times, act: func(f frame, deliver func([]byte)) {
 		if f.reply != "" {
-			l.LoseIn(f.reply, 1)
+			befall(f.reply)
 		}
 		deliver(f.bytes)
 	}})

@@ -88,7 +88,7 @@ func TestPushAtCommit(t *testing.T) {
 		results := map[schema.PushResult]int{}
 		for i := range logins {
 			uid := schema.UID(fmt.Sprint("u", i))
-			late := g.link.DelayIn("_INBOX.>", 1, time.Duration(i%7)*time.Millisecond)
+			late := g.link.DelayAnswer("slot.*.*.register", 1, time.Duration(i%7)*time.Millisecond)
 			d := g.connect(t, uid, "d1")
 			var r []schema.Route
 			for len(r) == 0 {
