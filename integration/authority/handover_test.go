@@ -41,7 +41,7 @@ func TestWhoHandsOverDecidesNothingMeanwhile(t *testing.T) {
 		first := startWorker(t, s, "a-1")
 		g := startGateway(t, s, "gw-1")
 		uid := uidOf(0)
-		require.NoError(t, g.try(t, target(t, g, 0), uid))
+		g.login(t, uid, "phone")
 		before := target(t, g, 0)
 		key := subjects.Prefix("").BucketKey(subjects.SlotKey(0))
 		second := startWorker(t, s, "a-2")

@@ -23,7 +23,7 @@ func TestNamesThatDoNotComeBackAreForgotten(t *testing.T) {
 		startWorker(t, s, "a-2")
 		g := startGateway(t, s, "gw-1")
 		r := g.login(t, "alice", "phone")
-		stop := g.answerNewFences(t, r)
+		stop := g.answerNewFences(t, r) // while shares are evened out
 		late := join(t, s, "late")
 		js, err := jetstream.New(late.nc)
 		require.NoError(t, err)
@@ -32,7 +32,8 @@ func TestNamesThatDoNotComeBackAreForgotten(t *testing.T) {
 			require.NoError(t, err)
 			return stream.CachedInfo().State.Msgs
 		}
-		time.Sleep(10 * time.Second)
+		time.Sleep(20 * time.Second)
+		stop()
 		before := held()
 
 		pods := map[schema.Process]lease.Role{}
@@ -71,7 +72,6 @@ func TestNamesThatDoNotComeBackAreForgotten(t *testing.T) {
 			}
 		}
 		require.Equal(t, before, held())
-		stop()
 		g.login(t, "bob", "phone")
 		require.Equal(t, schema.Online, g.state(t, "bob"))
 	})
