@@ -44,7 +44,8 @@ type Config struct {
 	// Local says that a Delivery runs in this process, which gets the gateway by WithLocal: the
 	// sessions are kept by device too, about 100 bytes each.
 	Local bool
-	// WatchOff answers watch with watch_off. Look-ups by backends go on.
+	// WatchOff answers watch with watch_off, for good; the mesh's setting of that name has watches rest
+	// meanwhile. Look-ups by backends go on.
 	WatchOff bool
 	// WatchPolicy asks a backend at auth.watch whom a client may watch beside itself and those whom
 	// its token lists. No backend, and no answer within Limits.SendTimeout, is a refusal that the

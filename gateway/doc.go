@@ -22,7 +22,8 @@
 //	 |                              +-- a send, a watch, a refresh  while without an answer; bounded
 //	 |                              +-- a ping           while without its pong
 //	 +- sweep (touch.go)              one slot after the other; also without a life
-//	 +- hub.run, lookouts, tellers    events, look-ups and presence frames for watches
+//	 +- hub.run, lookouts, tellers    events, look-ups and presence frames for watches (hub.go, topic.go,
+//	 |                                watcher.go, tell.go; rest.go: when they rest)
 //	 +- client.Client.Run
 //	 +- holder.Run -- live (life.go)  one boot after the other; under each:
 //	      +- intake: push, kick, revoke, sessions  one serving loop each (lease.Loop)
@@ -64,6 +65,8 @@
 //     waits for a client that reads slowly is bounded by the users it watches.
 //   - A user is looked up after the server has heard that its events are listened to, and once more
 //     where that, or what has become of it, came into doubt while a look-up was under way.
+//   - While watches rest (Config.WatchOff of the mesh) who watches whom is kept, and nothing else: no
+//     subscription, no look-up, everybody is told unknown. What is told later is not older than before.
 //   - Watches and unwatches of a session are done one after the other; nobody is told of a user before
 //     it is allowed and found out about.
 //   - Locks are taken in this order: hub, slot, session, then ledger or ack wait. None is held across network, a

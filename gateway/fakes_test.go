@@ -108,7 +108,21 @@ func (v *fakeView) Reread(context.Context, string) error {
 	return nil
 }
 
-func (v *fakeView) Config() schema.Config     { return v.config }
+func (v *fakeView) Config() schema.Config {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.config
+}
+
+// configure changes the settings, and tells the gateway.
+func (v *fakeView) configure(change func(*schema.Config)) {
+	v.mu.Lock()
+	change(&v.config)
+	c := v.config
+	v.mu.Unlock()
+	v.hear(lease.Change{Config: &c})
+}
+
 func (v *fakeView) Revision() schema.Revision { return 77 }
 
 func (v *fakeView) subscribe(f func(lease.Change)) func() {

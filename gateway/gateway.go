@@ -205,8 +205,12 @@ func (g *Gateway) settled(p schema.Process) schema.OwnerSeq {
 	return 0
 }
 
-// changed hears what the bucket says: a slot's new owner is told of its sessions.
+// changed hears what the bucket says: a slot's new owner is told of its sessions, and watches go by the
+// settings.
 func (g *Gateway) changed(c lease.Change) {
+	if c.Config != nil {
+		signal(g.watches.settings)
+	}
 	if l := g.life.Load(); l != nil && c.Slot != nil && c.Slot.Owned {
 		g.wantSync(l, c.Slot.Target.Slot)
 	}

@@ -34,12 +34,14 @@ const (
 // state after a newer one.
 type hub struct {
 	// static
-	g      *Gateway
-	events chan *nats.Msg
-	again  chan struct{} // one place: what is stale shall be looked up now
-	due    chan struct{} // one place: somebody has to be told
+	g        *Gateway
+	events   chan *nats.Msg
+	again    chan struct{} // one place: what is stale shall be looked up now
+	due      chan struct{} // one place: somebody has to be told
+	settings chan struct{} // one place: the mesh's have changed
 
 	mu       sync.Mutex
+	off      bool // all watches rest (rest.go)
 	users    [schema.Slots]map[schema.UID]*topic
 	clients  map[*session]*watcher
 	waiting  []*watcher // who has to be told, each once
@@ -49,7 +51,7 @@ type hub struct {
 func newHub(g *Gateway) *hub {
 	return &hub{
 		g: g, events: make(chan *nats.Msg, eventsWaiting), clients: make(map[*session]*watcher),
-		again: make(chan struct{}, 1), due: make(chan struct{}, 1),
+		again: make(chan struct{}, 1), due: make(chan struct{}, 1), settings: make(chan struct{}, 1),
 	}
 }
 
@@ -63,6 +65,7 @@ func (h *hub) run(ctx context.Context) error {
 		return fmt.Errorf("subscribe to the events of slots: %w", err)
 	}
 	defer unsubscribe(slots)
+	h.heed()
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	beside.Go(func() { h.lookouts(ctx, slots) })
@@ -71,6 +74,8 @@ func (h *hub) run(ctx context.Context) error {
 		select {
 		case m := <-h.events:
 			h.event(m)
+		case <-h.settings:
+			h.heed()
 		case <-ctx.Done():
 			return nil
 		}
@@ -99,7 +104,7 @@ func (h *hub) event(m *nats.Msg) {
 func (h *hub) update(u schema.UID, change func(*topic) bool) {
 	h.mu.Lock()
 	any := false
-	if t := h.findLocked(u); t != nil {
+	if t := h.findLocked(u); t != nil && !h.off {
 		any = change(t) && len(t.watchers) > 0
 		t.encoded = [2]schema.EncodedUser{}
 		if any {
@@ -185,7 +190,7 @@ func (h *hub) lookStale(ctx context.Context) {
 	h.mu.Lock()
 	for n := range h.users {
 		for _, t := range h.users[n] {
-			if t.Stale {
+			if t.Stale && !h.off {
 				t.Ask()
 				topics = append(topics, t)
 			}

@@ -83,6 +83,12 @@ func newMetrics(g *Gateway) *metrics {
 		gauge("watched", "Users that are watched, sessions that watch, and pairs of them.", prometheus.Labels{"count": what},
 			func() float64 { return float64(of(g.watches.counts())) })
 	}
+	gauge("watches_rest", "1 while the mesh's settings have the watches of clients rest.", nil, func() float64 {
+		if g.watches.resting() {
+			return 1
+		}
+		return 0
+	})
 	for r := range m.results {
 		m.results[r] = m.pushes.WithLabelValues(schema.PushResult(r).String())
 	}

@@ -107,7 +107,7 @@ func (h *hub) tellLocked(w *watcher) bool {
 	users := make([]schema.EncodedUser, 0, len(w.changed))
 	size, n := 0, 0
 	for _, t := range w.changed {
-		u := t.as(w.s.enc)
+		u := h.shownLocked(t, w.s.enc)
 		if size += len(u); size > tellBytes && n > 0 {
 			break
 		}

@@ -32,20 +32,28 @@ const (
 	subscribed                // heard
 )
 
-// as gives the user as a presence frame names it.
-func (t *topic) as(e schema.Encoding) schema.EncodedUser {
+// shownLocked gives a user as a presence frame names it.
+func (h *hub) shownLocked(t *topic, e schema.Encoding) schema.EncodedUser {
 	if t.encoded[e] == nil {
-		t.encoded[e] = e.EncodeUser(t.Shown())
+		u := t.Shown()
+		if h.off {
+			u.Reason = atRest
+		}
+		t.encoded[e] = e.EncodeUser(u)
 	}
 	return t.encoded[e]
 }
 
 // findOut sees to it that topics are known and listened to. Who is the first to want a topic does
 // it, the others wait for that one. It returns when all is done or ctx ends; what is not known then
-// is looked up again.
+// is looked up again. While watches rest it does nothing: that is done for all when they go on.
 func (h *hub) findOut(ctx context.Context, topics []*topic) {
 	var mine []*topic
 	h.mu.Lock()
+	if h.off {
+		h.mu.Unlock()
+		return
+	}
 	for _, t := range topics {
 		if t.found == nil {
 			t.found = make(chan struct{})
@@ -103,7 +111,7 @@ func (h *hub) doubt(topics []*topic) {
 // open subscribes to a user that nobody has subscribed to.
 func (h *hub) open(t *topic) error {
 	h.mu.Lock()
-	mine := t.open == unheard && t.holders > 0
+	mine := t.open == unheard && t.holders > 0 && !h.off
 	if mine {
 		t.open = dialing
 	}
@@ -118,7 +126,10 @@ func (h *hub) open(t *topic) error {
 		t.open, t.Stale = unheard, true // the next look-up subscribes
 		err = fmt.Errorf("subscribe to user: %w", err)
 	}
-	unwanted := t.holders == 0
+	unwanted := t.holders == 0 || h.off
+	if unwanted {
+		t.sub, t.open = nil, unheard
+	}
 	h.mu.Unlock()
 	if unwanted {
 		unsubscribe(sub)

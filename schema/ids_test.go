@@ -265,7 +265,7 @@ func TestConfigDerives(t *testing.T) {
 	require.Equal(t, "3s 20s 10s 5s", strings.Join([]string{c.Renew().String(), c.Trust().String(), c.Flush().String(), c.Settle().String()}, " "))
 	b, err := json.Marshal(c)
 	require.NoError(t, err)
-	require.Equal(t, `{"slots":256,"format":1,"lease_ms":30000,"heartbeat_ms":30000,"ttl_ms":90000,"policy":"levels","max_sessions":32,"grace_ms":5000,"last_seen":false,"events":false}`, string(b))
+	require.Equal(t, `{"slots":256,"format":1,"lease_ms":30000,"heartbeat_ms":30000,"ttl_ms":90000,"policy":"levels","max_sessions":32,"grace_ms":5000,"last_seen":false,"events":false,"watch_off":false}`, string(b))
 	old, err := schema.ParseConfig([]byte(`{"slots":256,"format":1,"max_sessions":7}`))
 	require.NoError(t, err)
 	require.Equal(t, 5*time.Second, old.Grace(), "of a bucket that an older program made")

@@ -24,6 +24,7 @@ type Config struct {
 	GraceMS     int64  `json:"grace_ms"`     // by which an offline event is held back; 0 = not at all
 	LastSeen    bool   `json:"last_seen"`    // authorities write into the bucket last_seen when a user has gone
 	Events      bool   `json:"events"`       // authorities see to it that the stream of events misses none
+	WatchOff    bool   `json:"watch_off"`    // watches of clients rest: gateways tell them of nobody
 }
 
 // DefaultConfig is what the first authority writes.

@@ -95,8 +95,8 @@ func (t *table) put(e entry, now time.Time, force bool) []Change {
 	return nil
 }
 
-// putConfig takes what running processes follow: policy, limits and what becomes of events. Slots and format never change,
-// and a process keeps the times with which it started.
+// putConfig takes what running processes follow: policy, limits, what becomes of events, and whether
+// clients watch. Slots and format never change, and a process keeps the times with which it started.
 func (t *table) putConfig(e entry, force bool) []Change {
 	c, err := decodeConfig(e)
 	if e.rev <= t.configRev && !force || e.marker || err != nil || c.Check() != nil {
@@ -108,7 +108,7 @@ func (t *table) putConfig(e entry, force bool) []Change {
 	}
 	next := t.config
 	next.Policy, next.MaxSessions, next.GraceMS = c.Policy, c.MaxSessions, c.GraceMS
-	next.Events, next.LastSeen = c.Events, c.LastSeen
+	next.Events, next.LastSeen, next.WatchOff = c.Events, c.LastSeen, c.WatchOff
 	if next == t.config {
 		return nil
 	}

@@ -53,8 +53,8 @@ func NewView(b *Bucket, log *slog.Logger) *View {
 // Ready is closed after the first snapshot.
 func (v *View) Ready() <-chan struct{} { return v.ready }
 
-// Config is the mesh's settings: policy, limits and what becomes of events follow the bucket, the
-// rest is as it was at Open.
+// Config is the mesh's settings: policy, limits, what becomes of events and whether clients watch
+// follow the bucket, the rest is as it was at Open.
 func (v *View) Config() schema.Config {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

@@ -14,8 +14,8 @@ import (
 )
 
 // SetupCmd shows or changes what all processes of the mesh share. It makes the bucket where there
-// is none. Policy, limits, grace and what is kept reach running processes at once; the other times
-// are read at their start.
+// is none. Policy, limits, grace, watch and what is kept reach running processes at once; the other
+// times are read at their start.
 type SetupCmd struct {
 	Output
 	KeepFlags   `embed:""`
@@ -25,6 +25,7 @@ type SetupCmd struct {
 	Heartbeat   time.Duration  `name:"heartbeat" placeholder:"DURATION" help:"Silence of a client before it is pinged."`
 	TTL         time.Duration  `name:"ttl" placeholder:"DURATION" help:"How long a route stays without a sign of life; at least 3 heartbeats."`
 	Grace       *time.Duration `name:"grace" placeholder:"DURATION" help:"How long the event that a user is offline waits for him to return; 0 = not at all."`
+	Watch       *onOff         `name:"watch" placeholder:"on|off" help:"Whether clients hear of the users whom they watch. =off has all their watches rest, at once and on all gateways: they are told so, and go on by themselves when it is on again. Look-ups are not touched."`
 	Replicas    int            `name:"replicas" default:"1" enum:"1,3" placeholder:"1|3" help:"Copies of a bucket that does not exist yet; those of what --events and --last-seen make are as many as the bucket has."`
 	Timeout     time.Duration  `name:"timeout" default:"10s" help:"How long to wait for JetStream."`
 }
@@ -96,6 +97,9 @@ func (c *SetupCmd) change(to *schema.Config) error {
 	if c.Grace != nil {
 		to.GraceMS = c.Grace.Milliseconds()
 	}
+	if c.Watch != nil {
+		to.WatchOff = !bool(*c.Watch)
+	}
 	c.KeepFlags.change(to)
 	if err := to.Check(); err != nil {
 		return fmt.Errorf("%w: %w", errUsage, err)
@@ -117,6 +121,7 @@ func (c *SetupCmd) print(s *session, before, after schema.Config) error {
 	t.row("heartbeat", after.Heartbeat())
 	t.row("ttl", after.TTL())
 	t.row("grace", after.Grace())
+	t.row("watch", switched(!after.WatchOff))
 	t.row("events", switched(after.Events))
 	t.row("last_seen", switched(after.LastSeen))
 	t.row("slots", after.Slots)

@@ -65,7 +65,8 @@ type Config struct {
 
 	// OnMessage gets each message once. Default: dropped (and acked).
 	OnMessage func(Message)
-	// OnPresence gets what is known of watched users, at first and at each change.
+	// OnPresence gets what is known of watched users, at first and at each change. While the operator has
+	// watches rest they are unknown, with the reason watch_off; then it gets them as they are.
 	OnPresence func([]schema.WatchedUser)
 	// OnWatchRefused gets users whom the client may not watch any more, which comes out after a
 	// reconnect, and why. They are not watched from then on.

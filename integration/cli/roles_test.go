@@ -218,7 +218,15 @@ func TestSetup(t *testing.T) {
 	r = process.Run(t, operator, "", "setup", "--last-seen", "off", "--json")
 	require.Zero(t, r.Code, r.Err)
 	require.False(t, rows[schema.Config](t, r)[0].LastSeen)
-	for _, wrong := range [][]string{{"--last-seen", "1m"}, {"--last-seen", "never"}, {"--events=perhaps"}, {"--events-max-age", "1m", "--events"}, {"--events-max-age", "1h"}, {"--events=off", "--events-max-age", "1h"}} {
+	r = process.Run(t, operator, "", "setup", "--watch=off", "--json")
+	require.Zero(t, r.Code, r.Err)
+	require.True(t, rows[schema.Config](t, r)[0].WatchOff)
+	r = process.Run(t, operator, "", "setup", "--max-sessions", "6", "--json")
+	require.True(t, rows[schema.Config](t, r)[0].WatchOff, "as it was")
+	r = process.Run(t, operator, "", "setup", "--watch", "--json")
+	require.Zero(t, r.Code, r.Err)
+	require.False(t, rows[schema.Config](t, r)[0].WatchOff)
+	for _, wrong := range [][]string{{"--watch=perhaps"}, {"--last-seen", "1m"}, {"--last-seen", "never"}, {"--events=perhaps"}, {"--events-max-age", "1m", "--events"}, {"--events-max-age", "1h"}, {"--events=off", "--events-max-age", "1h"}} {
 		r = process.Run(t, operator, "", append([]string{"setup"}, wrong...)...)
 		require.Equal(t, app.ExitUsage, r.Code, "%v: %s", wrong, r.Err)
 	}

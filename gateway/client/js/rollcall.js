@@ -67,7 +67,8 @@ const REWATCH_MOST = 30_000;
  * @property {string} [resume] this client's session before a restart of the program
  * @property {string} [name] name/version of the program, for people
  * @property {(message: Message) => void} [onMessage]
- * @property {(users: User[]) => void} [onPresence]
+ * @property {(users: User[]) => void} [onPresence] watched users, at first and at each change; while
+ *   the operator has watches rest they are unknown, with the reason "watch_off", and then as they are
  * @property {(refused: {uids: string[], error: RollcallError}) => void} [onWatchRefused] users whom
  *   the client may not watch any more, which comes out after a reconnect
  * @property {(state: State) => void} [onState]
