@@ -85,6 +85,7 @@
 //	lane of a gateway full         the routes are unknown, nothing was sent
 //	gateway asked for sessions     404 where none lives under that name, 504 where it is silent
 //	consumer of a watch is slow    8,192 events wait; one more is lost, all is looked up, and Resync says so
+//	watch of over 10,000 users     ErrTooLarge; each costs a subscription
 //	server slow to hear of a watch all is looked up every 2 s until it has
 //	events lost in silence         found out by the look-up every 5 minutes
 //	revocation not answered        told again to all gateways, until those that live have answered or

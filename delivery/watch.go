@@ -12,6 +12,10 @@ import (
 	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
+// MaxWatched bounds the users of one watch, each counted once. Each costs a subscription and about a
+// kilobyte; who follows more uses several watches.
+const MaxWatched = 10_000
+
 // Sighting is one thing that a watch tells.
 type Sighting struct {
 	Kind SightingKind
@@ -42,8 +46,10 @@ const (
 //
 //	for seen, err := range d.Watch(ctx, uids) { ... }
 //
-// The sequence ends when ctx does, when the loop is left, or with an error: schema.ErrBad, ErrClosed,
-// or that the mesh can never be asked. It runs in the caller's goroutine: who is slow misses steps,
+// The sequence ends when ctx does, when the loop is left, or with an error: schema.ErrBad, ErrTooLarge
+// above MaxWatched users, ErrClosed, or that the mesh can never be asked. It runs in the caller's
+// goroutine, which is all that it has: while the loop's body is busy 8,192 events wait for it, 4 MiB or
+// so, and what comes above that is dropped. So who is slow misses steps, and is told so by a Resync, but
 // never the state.
 func (d *Delivery) Watch(ctx context.Context, uids []schema.UID) iter.Seq2[Sighting, error] {
 	return func(yield func(Sighting, error) bool) {
@@ -74,6 +80,9 @@ var errLeft = errors.New("watch is not followed any more")
 // run tells until there is nobody to tell, and of an error last.
 func (w *watch) run(ctx context.Context) {
 	err := checkUIDs(w.order)
+	if n := len(w.users); err == nil && n > MaxWatched {
+		err = fmt.Errorf("%w: %d users: a watch takes at most %d", ErrTooLarge, n, MaxWatched)
+	}
 	if err == nil {
 		err = w.follow(ctx)
 	}
