@@ -39,7 +39,6 @@ func (v *View) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer wg.Wait()
 	defer cancel()
-	v.want()
 	wg.Go(func() { v.snapshots(ctx) })
 	return v.follow(ctx, notices, status)
 }

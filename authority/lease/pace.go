@@ -13,22 +13,31 @@ const (
 	retryLast  = time.Second
 )
 
-// pace decides when the next snapshot is taken. One goroutine uses it.
+// pace decides when the next snapshot is taken. One goroutine uses it. By the zero value it is at once.
 type pace struct {
-	last  time.Time     // of the last that succeeded
-	pause time.Duration // before the next, after a failure; 0 = the last one succeeded
+	hold    time.Duration // how long a wish for it has to wait
+	failing bool          // the last one failed: the next comes after hold, whether wanted or not
 }
 
-func (p *pace) succeeded() { p.last, p.pause = time.Now(), 0 }
-func (p *pace) failed()    { p.pause = min(max(2*p.pause, retryFirst), retryLast) }
+func (p *pace) succeeded() { *p = pace{hold: apart} }
+
+func (p *pace) failed() {
+	if !p.failing {
+		*p = pace{failing: true}
+	}
+	p.hold = min(max(2*p.hold, retryFirst), retryLast)
+}
 
 // next waits until a snapshot is due: a lease (give or take a fifth, so that processes do not all
 // ask at once) after the last one, soon when a notice or a reconnect wants one, at once when
 // somebody waits for it. It gives those who wait; false = ctx has ended.
 func (p *pace) next(ctx context.Context, every time.Duration, wanted <-chan struct{}, refresh <-chan chan error) (waiting []chan error, ok bool) {
+	if p.hold == 0 {
+		return nil, true
+	}
 	due := time.NewTimer(every*4/5 + rand.N(every*2/5))
 	defer due.Stop()
-	hold := time.NewTimer(p.hold())
+	hold := time.NewTimer(p.hold)
 	defer hold.Stop()
 	soon := (<-chan struct{})(nil) // wanted, once hold has passed
 	for len(waiting) == 0 {
@@ -36,7 +45,7 @@ func (p *pace) next(ctx context.Context, every time.Duration, wanted <-chan stru
 		case <-ctx.Done():
 			return nil, false
 		case <-hold.C:
-			if soon = wanted; p.pause > 0 {
+			if soon = wanted; p.failing {
 				return nil, true
 			}
 		case <-due.C:
@@ -55,15 +64,4 @@ func (p *pace) next(ctx context.Context, every time.Duration, wanted <-chan stru
 			return waiting, true
 		}
 	}
-}
-
-// hold is how long a wish for a snapshot has to wait.
-func (p *pace) hold() time.Duration {
-	switch {
-	case p.pause > 0:
-		return p.pause
-	case p.last.IsZero():
-		return 0
-	}
-	return max(0, apart-time.Since(p.last))
 }

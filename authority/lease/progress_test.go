@@ -88,15 +88,17 @@ func TestFailedReadsAreNotRememberedForEver(t *testing.T) {
 
 func TestFailedSnapshotsAreSpacedOut(t *testing.T) {
 	var p pace
-	require.Zero(t, p.hold(), "the first at once")
+	require.Zero(t, p.hold, "the first at once")
 	var pauses []time.Duration
 	for range 6 {
 		p.failed()
-		pauses = append(pauses, p.hold())
+		pauses = append(pauses, p.hold)
 	}
 	require.Equal(t, []time.Duration{50e6, 100e6, 200e6, 400e6, 800e6, 1e9}, pauses)
 	p.succeeded()
-	require.Greater(t, p.hold(), 900*time.Millisecond)
+	require.Equal(t, apart, p.hold)
+	p.failed()
+	require.Equal(t, retryFirst, p.hold)
 }
 
 func TestVerdict(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -22,6 +23,7 @@ const (
 // snapshots takes them one at a time until ctx ends.
 func (v *View) snapshots(ctx context.Context) {
 	var p pace
+	opened := sync.OnceFunc(func() { close(v.ready) })
 	for {
 		waiting, ok := p.next(ctx, v.b.Config().Lease(), v.stale, v.refresh)
 		if !ok {
@@ -35,13 +37,11 @@ func (v *View) snapshots(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			v.report(p.pause == 0, err)
+			v.report(!p.failing, err)
 			p.failed()
 			continue
 		}
-		if p.last.IsZero() {
-			close(v.ready)
-		}
+		opened()
 		p.succeeded()
 	}
 }
