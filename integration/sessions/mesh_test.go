@@ -88,9 +88,9 @@ func (m *mesh) even() bool {
 	return shares["a-1"] == schema.Slots/2 && shares["a-2"] == schema.Slots/2
 }
 
-func (m *mesh) startGateway(node, listen string) *gateway {
+func (m *mesh) startGateway(node, listen string, args ...string) *gateway {
 	return &gateway{node: node, Process: process.StartWith(m.t, m.nats.As(deploy.Gateway),
-		"gateway", "--node", node, "--listen", listen, "--auth", "insecure")}
+		append([]string{"gateway", "--node", node, "--listen", listen, "--auth", "insecure"}, args...)...)}
 }
 
 // serves waits until the gateway takes clients.
