@@ -47,12 +47,15 @@ func TestKilledLeader(t *testing.T) {
 	})
 }
 
-// stream gives the bucket's stream, as an operator sees it.
-func (s *stage) stream() jetstream.Stream {
+// stream gives the bucket's stream.
+func (s *stage) stream() jetstream.Stream { return s.streamNamed(prefix.BucketStream()) }
+
+// streamNamed gives a stream, as an operator sees it.
+func (s *stage) streamNamed(name string) jetstream.Stream {
 	s.t.Helper()
-	js, err := jetstream.New(connect(s.t, s.servers, deploy.Operator, "faults/stream"))
+	js, err := jetstream.New(connect(s.t, s.servers, deploy.Operator, "faults/"+name))
 	require.NoError(s.t, err)
-	stream, err := js.Stream(s.t.Context(), prefix.BucketStream())
+	stream, err := js.Stream(s.t.Context(), name)
 	require.NoError(s.t, err)
 	return stream
 }
