@@ -55,6 +55,7 @@
 //	keepSlots      the only one that takes slots up
 //	heedDisconnects, and a short-lived one an event that it heeds
 //	handOver       one at a time: slots on their way to another worker
+//	claims         short-lived, one a slot and 64 at the most; keepSlots takes their answers
 //	beside         short-lived, one at a time of each name, so that keepSlots waits for no bucket: the
 //	               read of a key, the lifting of a slot's fence, the list of gateways, the reaping
 //
@@ -99,7 +100,9 @@
 //	  older than its tenure   the slot claimed again: nobody else need ever do it
 //	hand-over unanswered      the slot is suspect until the key has another revision: the successor's,
 //	                          or ours, which is written over it as soon as the bucket answers
-//	claim unanswered          found by the next look at the view: the key names us, we take it up
+//	claim unanswered          for 5 s, and no other slot waits for it: found by a look at the view, the key
+//	                          names us, we take it up; else claimed again
+//	claim answered late       judged again: a slot whose key has been written since is whose it says
 //	gateway under a new boot  it may have taken over the sockets of the one before, whose routes count
 //	                          for nothing: who has no route is unknown until it has synced the slot
 //	gateway killed            its routes count for nothing once its key says dead or another boot

@@ -56,7 +56,7 @@ func (w *Worker) leave(ctx context.Context) {
 	defer cancel()
 	var silent []schema.Process
 	for ctx.Err() == nil && w.holder.Trusted() {
-		w.follow(time.Now()) // what was handed to us at the last moment
+		w.follow(time.Now(), newClaiming()) // what was handed to us at the last moment
 		others := slices.DeleteFunc(w.liveWorkers(), func(p schema.Process) bool {
 			return p == w.Me() || slices.Contains(silent, p)
 		})

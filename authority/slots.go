@@ -5,30 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/rollcall-mesh/rollcall/authority/directory"
 	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/schema"
-	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
-const (
-	// beat is how often slots are looked over, whatever the notices say.
-	beat = 250 * time.Millisecond
-	// claimsInFlight bounds the writes of one round of claims.
-	claimsInFlight = 64
-	// claimTimeout bounds one claim; an unanswered one is found by the next look at the view.
-	claimTimeout = 5 * time.Second
-)
+// beat is how often slots are looked over, whatever the notices say.
+const beat = 250 * time.Millisecond
 
 // keeper is what the claim loop remembers from one look at the view to the next.
 type keeper struct {
 	rules   schema.Config
 	unowned map[schema.Slot]time.Time // since when nobody owns it, by our clock
-	live    []schema.Process          // the workers that may hold slots
-	still   time.Time                 // since when these are the same
+	claims  *claiming
+	live    []schema.Process // the workers that may hold slots
+	still   time.Time        // since when these are the same
 }
 
 // keepSlots makes what is held follow the view until ctx ends: it drops what has another owner,
@@ -37,7 +30,8 @@ type keeper struct {
 func (w *Worker) keepSlots(ctx context.Context) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	k := keeper{rules: w.view.Config(), unowned: map[schema.Slot]time.Time{}}
+	k := keeper{rules: w.view.Config(), unowned: map[schema.Slot]time.Time{}, claims: newClaiming()}
+	defer k.claims.running.Wait()
 	for {
 		if now := w.view.Config(); now != k.rules {
 			k.rules = now
@@ -46,7 +40,8 @@ func (w *Worker) keepSlots(ctx context.Context) {
 		if live := w.liveWorkers(); !slices.Equal(live, k.live) {
 			k.live, k.still = live, time.Now()
 		}
-		w.follow(time.Now())
+		w.claimed(k.claims, time.Now())
+		w.follow(time.Now(), k.claims)
 		w.claim(ctx, &k)
 		if len(w.unlisted()) > 0 {
 			w.listGateways()
@@ -64,7 +59,7 @@ func (w *Worker) keepSlots(ctx context.Context) {
 }
 
 // follow drops and takes up slots as the view says.
-func (w *Worker) follow(now time.Time) {
+func (w *Worker) follow(now time.Time, claims *claiming) {
 	for i := range w.held {
 		s := schema.Slot(i)
 		target, seen, owned := w.view.Address(s)
@@ -86,58 +81,9 @@ func (w *Worker) follow(now time.Time) {
 			w.lift(s, held.target.Fence)
 		}
 		if held == nil && owned && target.Authority == w.Me() {
-			w.take(target, now, schema.CauseHanded)
+			w.take(target, now, claims.cause(s))
 		}
 	}
-}
-
-// claim writes this process into the keys of slots that nobody owns and that are its turn, side by
-// side, and takes up those that it got.
-func (w *Worker) claim(ctx context.Context, k *keeper) {
-	if !w.holder.Trusted() {
-		return
-	}
-	wanted := w.wanted(k, time.Now())
-	won := make([]schema.Target, len(wanted))
-	var running sync.WaitGroup
-	free := make(chan struct{}, claimsInFlight)
-	for i, target := range wanted {
-		free <- struct{}{}
-		running.Go(func() {
-			won[i] = w.claimOne(ctx, target)
-			<-free
-		})
-	}
-	running.Wait()
-	for _, target := range won {
-		if target.Fence > 0 {
-			delete(k.unowned, target.Slot)
-			w.take(target, time.Now(), schema.CauseClaimed)
-		}
-	}
-}
-
-// wanted gives the slots to claim now, as their keys stood when it was seen that nobody owns them, and
-// keeps the book of who is unowned since when.
-func (w *Worker) wanted(k *keeper, now time.Time) (wanted []schema.Target) {
-	me := w.Me().Node
-	for i := range w.held {
-		s := schema.Slot(i)
-		target, _, owned := w.view.Address(s)
-		if owned || w.held[s].Load() != nil {
-			delete(k.unowned, s)
-			continue
-		}
-		since, known := k.unowned[s]
-		if !known {
-			since = now
-			k.unowned[s] = now
-		}
-		if claims(me, k.live, s, now.Sub(since)) {
-			wanted = append(wanted, target)
-		}
-	}
-	return wanted
 }
 
 // liveWorkers gives the workers that may hold slots, by name.
@@ -150,25 +96,6 @@ func (w *Worker) liveWorkers() (live []schema.Process) {
 		}
 	}
 	return live
-}
-
-// claimOne returns the target with the fence won, or the zero target. It names the revision at which
-// the key was unowned, not that of the moment: the view may have learnt of an owner meanwhile, and a
-// claim at that one's revision would take the slot from the living.
-func (w *Worker) claimOne(ctx context.Context, unowned schema.Target) schema.Target {
-	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
-	defer cancel()
-	me, s := w.Me(), unowned.Slot
-	fence, err := w.bucket.Claim(ctx, s, unowned.Fence, me)
-	switch {
-	case err == nil:
-		return schema.Target{Slot: s, Fence: fence, Authority: me}
-	case errors.Is(err, lease.ErrConflict):
-		w.reread(subjects.SlotKey(s))
-	default:
-		w.log.Debug("claim failed", "slot", s, "err", err)
-	}
-	return schema.Target{}
 }
 
 // take begins a tenure: an empty directory, then the subscription. A fence below one already seen is

@@ -3,11 +3,14 @@ package authority_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -16,6 +19,7 @@ import (
 	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/integration/bubble"
 	"github.com/rollcall-mesh/rollcall/schema"
+	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -48,10 +52,56 @@ type worker struct {
 
 func startWorker(t *testing.T, s *bubble.Server, node schema.NodeID) *worker {
 	t.Helper()
-	p := join(t, s, "authority/"+string(node))
-	w, err := authority.New(p.nc, p.b, p.view, authority.Config{Node: node, Fresh: true})
+	return startWorkerWith(t, s, authority.Config{Node: node, Fresh: true})
+}
+
+func startWorkerWith(t *testing.T, s *bubble.Server, c authority.Config) *worker {
+	t.Helper()
+	p := join(t, s, "authority/"+string(c.Node))
+	w, err := authority.New(p.nc, p.b, p.view, c)
 	require.NoError(t, err)
 	return &worker{part: p, Worker: w, run: bubble.Go(t, w.Run)}
+}
+
+// diary keeps what a worker says in its log, from warnings on, and what it counts.
+type diary struct {
+	mu    sync.Mutex
+	lines strings.Builder
+	*prometheus.Registry
+}
+
+func newDiary() *diary { return &diary{Registry: prometheus.NewRegistry()} }
+
+func (d *diary) Write(b []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.lines.Write(b)
+}
+
+func (d *diary) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(d, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// said counts the lines that hold a text.
+func (d *diary) said(text string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return strings.Count(d.lines.String(), text)
+}
+
+// counted gives the sum of a counter over its labels.
+func (d *diary) counted(t *testing.T, name string) (sum float64) {
+	t.Helper()
+	families, err := d.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "rollcall_authority_"+name {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
 }
 
 // gateway is the part of a gateway that an authority sees: a key, and requests.
@@ -132,6 +182,28 @@ accounts {
     users: [{user: any, password: a}]
   }
 }`
+
+// slotStatus gives what a worker says of a slot.
+func (g *gateway) slotStatus(t *testing.T, w *worker, s schema.Slot) schema.SlotStatus {
+	t.Helper()
+	said, err := g.Status(t.Context(), w.Me())
+	require.NoError(t, err)
+	for _, one := range said.Slots {
+		if one.Slot == s {
+			return one
+		}
+	}
+	return schema.SlotStatus{Slot: s}
+}
+
+// deleteKey deletes a slot's key, as an operator may.
+func (g *gateway) deleteKey(t *testing.T, s schema.Slot) {
+	t.Helper()
+	deleted := nats.NewMsg(subjects.Prefix("").BucketKey(subjects.SlotKey(s)))
+	deleted.Header.Set("KV-Operation", "DEL")
+	_, err := g.nc.RequestMsgWithContext(t.Context(), deleted)
+	require.NoError(t, err)
+}
 
 // kill ends a worker as SIGKILL does: its connection closes, and nothing is said any more.
 func (w *worker) kill() {

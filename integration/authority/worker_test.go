@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rollcall-mesh/rollcall/integration/bubble"
@@ -187,9 +186,7 @@ func TestASlotWhoseKeyIsGoneIsClaimedAgain(t *testing.T) {
 		stop := g.answerNewFences(t, r)
 		defer stop()
 		before, _ := g.view.Target(slotOf("alice"))
-		deleted := nats.NewMsg(subjects.Prefix("").BucketKey(subjects.SlotKey(before.Slot)))
-		deleted.Header.Set("KV-Operation", "DEL")
-		require.NoError(t, g.nc.PublishMsg(deleted))
+		g.deleteKey(t, before.Slot)
 		bubble.Until(t, 10*time.Second, "the slot has a fence again", func() bool {
 			require.NotEqual(t, schema.Offline, g.state(t, "alice"))
 			now, ok := g.view.Target(before.Slot)

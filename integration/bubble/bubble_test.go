@@ -47,6 +47,7 @@ func TestFaults(t *testing.T) {
 		{"delayed", func(l *Link) *Rule { return l.Delay(">", 1, time.Second) }, false, 1, time.Second},
 		{"delayed too long", func(l *Link) *Rule { return l.Delay("echo", 1, 3*time.Second) }, true, 1, 2 * time.Second},
 		{"answer delayed", func(l *Link) *Rule { return l.DelayIn("_INBOX.>", 1, time.Second) }, false, 1, time.Second},
+		{"its answer delayed", func(l *Link) *Rule { return l.DelayAnswer("echo", 1, time.Second) }, false, 1, time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			Run(t, func(t *testing.T, s *Server) {
