@@ -155,8 +155,11 @@ func (w *Worker) status() schema.StatusReport {
 	counts := map[schema.NodeCount]int{}
 	now := time.Now()
 	for i := range w.held {
-		if t := w.held[i].Load(); t != nil {
+		switch t := w.held[i].Load(); {
+		case t != nil:
 			w.statusOf(t, now, &report, counts)
+		case w.corrupt[i].Load():
+			report.Slots = w.appendCorrupt(report.Slots, schema.Slot(i))
 		}
 	}
 	for key, n := range counts {
@@ -164,6 +167,18 @@ func (w *Worker) status() schema.StatusReport {
 		report.Counts = append(report.Counts, key)
 	}
 	return report
+}
+
+// appendCorrupt tells why a slot whose key names this process is not served.
+func (w *Worker) appendCorrupt(slots []schema.SlotStatus, s schema.Slot) []schema.SlotStatus {
+	key, owned := w.view.Target(s)
+	if !owned || key.Authority != w.Me() {
+		return slots
+	}
+	return append(slots, schema.SlotStatus{
+		Slot: s, Owner: key.Authority.Node, Boot: key.Authority.Boot, Fence: key.Fence,
+		State: schema.SlotUnreachable, Cause: schema.CauseCorrupt,
+	})
 }
 
 func (w *Worker) statusOf(t *tenure, now time.Time, report *schema.StatusReport, counts map[schema.NodeCount]int) {

@@ -37,7 +37,7 @@ func newMetrics(r prometheus.Registerer, w *Worker) *metrics {
 		return f.NewCounterVec(o, labels)
 	}
 	corrupt := name("corrupt_fences_total")
-	corrupt.Help = "Fences too far above the bucket's revisions to be one: named by a request, or keeping a slot from being served."
+	corrupt.Help = "Fences too far above the bucket's revisions to be one: requests that named one, and slots that one keeps from being served."
 	plain := func(s, help string) prometheus.Counter {
 		o := name(s)
 		o.Help = help

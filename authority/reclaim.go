@@ -51,19 +51,31 @@ func (w *Worker) reclaim(ctx context.Context, slot schema.Slot, seen schema.Revi
 	}
 	w.lifted[slot].Store(true) // before the notice tells that it is
 	fence, err := w.bucket.Lift(ctx, slot, seen, mostRewrites, w.Me())
-	switch {
-	case err == nil:
+	if err == nil {
 		w.log.Warn("fence lifted: a NATS server has lost writes, or did not answer one", "slot", slot, "fence", fence, "seen", seen)
 		return
+	}
+	w.lifted[slot].Store(false)
+	switch {
 	case errors.Is(err, lease.ErrFar) && w.view.Young():
 		w.jump(ctx, seen)
 	case errors.Is(err, lease.ErrFar):
-		w.meter.corrupt.Inc()
-		w.log.Error("slot cannot be served: its key was once at a revision far above the bucket's; delete the bucket, and it forms anew above all revisions", "slot", slot, "seen", seen)
+		w.giveUp(slot, seen)
+		return // the key was read, and is ours: to read it again at once would go on for ever
+	default:
+		w.log.Warn("slot not reclaimed", "slot", slot, "seen", seen, "err", err)
 	}
-	w.lifted[slot].Store(false)
-	w.log.Warn("slot not reclaimed", "slot", slot, "seen", seen, "err", err)
 	w.reread(subjects.SlotKey(slot))
+}
+
+// giveUp tells of a slot that cannot be served, once until it is taken up after all. Each look at the
+// view tries it again all the same: an operator may have deleted the bucket.
+func (w *Worker) giveUp(slot schema.Slot, seen schema.Revision) {
+	if w.corrupt[slot].Swap(true) {
+		return
+	}
+	w.meter.corrupt.Inc()
+	w.log.Error("slot cannot be served: its key was once at a revision far above the bucket's; delete the bucket, and it forms anew above all revisions", "slot", slot, "seen", seen)
 }
 
 // jump moves the bucket's revisions above all that was seen, in one step. It empties the bucket,

@@ -116,6 +116,7 @@ func (w *Worker) take(target schema.Target, now time.Time, cause schema.SlotCaus
 	if t.cause = cause; w.lifted[target.Slot].Swap(false) {
 		t.cause = schema.CauseRetaken
 	}
+	w.corrupt[target.Slot].Store(false)
 	w.view.Saw(target.Slot, target.Fence)
 	w.held[target.Slot].Store(t)
 	sub, err := w.nc.ChanSubscribe(w.config.Prefix.SlotAll(target.Slot, target.Fence), w.loops[int(target.Slot)%len(w.loops)].Queue)

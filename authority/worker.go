@@ -61,7 +61,8 @@ type Worker struct {
 
 	held [schema.Slots]atomic.Pointer[tenure] // filled by the claim loop only; a hand-over empties its own
 
-	lifted [schema.Slots]atomic.Bool // whose fence was lifted, and is not yet taken up
+	lifted  [schema.Slots]atomic.Bool // whose fence was lifted, and is not yet taken up
+	corrupt [schema.Slots]atomic.Bool // whose fence nothing can lift; until they are taken up
 
 	// Beside these, each tenure has handing: its own slot's successor may stand in the key.
 	leaving atomic.Bool                        // the process ends: it takes no more slots

@@ -112,10 +112,10 @@ const (
 	SlotReady       SlotState = "ready"
 	SlotRebuilding  SlotState = "rebuilding"
 	SlotUnowned     SlotState = "unowned"
-	SlotUnreachable SlotState = "unreachable" // its owner does not answer
+	SlotUnreachable SlotState = "unreachable" // its owner does not answer, or does not serve it
 )
 
-// SlotCause says why a slot came to its owner.
+// SlotCause says why a slot came to its owner, or why that one does not serve it.
 type SlotCause string
 
 // The causes.
@@ -123,6 +123,7 @@ const (
 	CauseClaimed SlotCause = "claimed" // nobody owned it: new, or its owner's lease had ended
 	CauseHanded  SlotCause = "handed"  // its former owner has written this one into the key
 	CauseRetaken SlotCause = "retaken" // its fence was lifted above one already seen
+	CauseCorrupt SlotCause = "corrupt" // not served: a fence was seen that is too far above the bucket's revisions
 )
 
 // StatusReport is the state of an authority process.
@@ -149,7 +150,7 @@ type SlotStatus struct {
 	State       SlotState `json:"state"`
 	Routes      int       `json:"routes"`
 	HeldMS      int64     `json:"held_ms,omitempty"`     // since the owner took it
-	Cause       SlotCause `json:"cause,omitempty"`       // why it came to this owner
+	Cause       SlotCause `json:"cause,omitempty"`       // why it came to this owner, or why it is not served
 	Synced      int       `json:"synced,omitempty"`      // while rebuilding: gateways that have sent their last chunk
 	Outstanding []NodeID  `json:"outstanding,omitempty"` // gateways whose sync is awaited
 }
