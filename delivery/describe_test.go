@@ -75,7 +75,7 @@ func TestSchemas(t *testing.T) {
 			Except: &schema.Except{UID: "u"}, AckWaitMS: 1}},
 		"explain": {schemaOf(schema.Explanation{}), schema.Explanation{Routes: []schema.ExplainedRoute{{}}, Tombstones: []schema.ExplainedTomb{{}},
 			Refusals: []schema.ExplainedNo{{}}}},
-		"slots": {schemaOf(schema.SlotsReply{}), schema.SlotsReply{Slots: []schema.SlotStatus{{Outstanding: []schema.NodeID{"gw"}}}, Processes: []schema.ProcessStatus{{Sessions: 1}}}},
+		"slots": {schemaOf(schema.SlotsReply{}), schema.SlotsReply{Slots: []schema.SlotStatus{{Outstanding: []schema.NodeID{"gw"}}}, Processes: []schema.ProcessStatus{{Sessions: 1}}, Missing: []schema.NodeID{"a-1"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s map[string]any

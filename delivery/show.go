@@ -42,13 +42,14 @@ func (d *Delivery) Nodes(ctx context.Context) ([]schema.ProcessStatus, error) {
 	return list, nil
 }
 
-// Slots gives every slot, as its authority says it is, and the processes.
+// Slots gives every slot, as its authority says it is, and the processes. It names the authorities that
+// have said nothing in statusWait.
 func (d *Delivery) Slots(ctx context.Context) (schema.SlotsReply, error) {
 	nodes, err := d.Nodes(ctx)
 	if err != nil {
 		return schema.SlotsReply{}, err
 	}
-	reports, _ := d.reports(ctx)
+	reports, missing := d.reports(ctx)
 	said := map[schema.Target]schema.SlotStatus{}
 	for _, r := range reports {
 		for _, s := range r.Slots {
@@ -59,7 +60,7 @@ func (d *Delivery) Slots(ctx context.Context) (schema.SlotsReply, error) {
 	for i := range slots {
 		slots[i] = slotStatus(d.mesh.view, schema.Slot(i), said)
 	}
-	return schema.SlotsReply{Slots: slots, Processes: nodes}, nil
+	return schema.SlotsReply{Slots: slots, Processes: nodes, Missing: missing}, nil
 }
 
 // slotStatus joins what the bucket says of a slot with what its owner said.

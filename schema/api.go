@@ -255,6 +255,8 @@ type ExplainCall struct {
 type SlotsReply struct {
 	Slots     []SlotStatus    `json:"slots"`
 	Processes []ProcessStatus `json:"processes"`
+	// Missing names the authorities that did not say in time how their slots are: those are unreachable here.
+	Missing []NodeID `json:"missing,omitempty"`
 }
 
 // ProcessStatus is one process as its key shows it.

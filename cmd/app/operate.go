@@ -16,7 +16,7 @@ type SlotsCmd struct {
 	All bool `name:"all" help:"A line for each slot, not one for each owner and state."`
 }
 
-// Run prints the slots, by owner and state or one by one.
+// Run prints the slots, by owner and state or one by one, and names authorities that were silent.
 func (c *SlotsCmd) Run(s *session) error {
 	reply, err := query[schema.SlotsReply](s, "slots", struct{}{}, c.Timeout)
 	if err != nil {
@@ -24,11 +24,24 @@ func (c *SlotsCmd) Run(s *session) error {
 	}
 	switch {
 	case c.JSON:
-		return printJSON(s.out, reply.Slots...)
+		err = printJSON(s.out, reply.Slots...)
 	case c.All:
-		return printSlots(s, reply.Slots)
+		err = printSlots(s, reply.Slots)
+	default:
+		err = printSlotGroups(s, reply.Slots)
 	}
-	return printSlotGroups(s, reply.Slots)
+	if err == nil {
+		err = silent(reply.Missing, "whose slots are shown as unreachable")
+	}
+	return err
+}
+
+// silent is errUnknown where authorities have not answered.
+func silent(missing []schema.NodeID, so string) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: no answer from %s, %s", errUnknown, join(missing), so)
 }
 
 func printSlots(s *session, slots []schema.SlotStatus) error {
@@ -144,8 +157,8 @@ func (c *StatsCmd) Run(s *session) error {
 		}
 		err = t.flush()
 	}
-	if err == nil && len(reply.Missing) > 0 {
-		err = fmt.Errorf("%w: no answer from %s, whose slots are not counted", errUnknown, join(reply.Missing))
+	if err == nil {
+		err = silent(reply.Missing, "whose slots are not counted")
 	}
 	return err
 }

@@ -328,4 +328,8 @@ func TestUnknownIsExitThree(t *testing.T) {
 		require.Contains(t, r.Out, "unknown")
 		require.NotContains(t, r.Out, "offline")
 	}
+	r := process.Run(t, s.as(deploy.Operator), "", "slots")
+	require.Equal(t, app.ExitUnknown, r.Code, r.Err)
+	require.Contains(t, r.Out, string(schema.SlotUnreachable))
+	require.Contains(t, r.Err, "no answer from a-1")
 }

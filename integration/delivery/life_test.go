@@ -71,7 +71,8 @@ func TestAfterClose(t *testing.T) {
 	})
 }
 
-// An authority that does not answer keeps up what is told of the slots for half a second, no longer.
+// An authority that does not answer keeps up what is told of the slots for half a second, no longer, and
+// is named.
 func TestSlotsOfASilentAuthority(t *testing.T) {
 	run(t, func(t *testing.T, m *mesh) {
 		m.worker.Cut()
@@ -81,6 +82,14 @@ func TestSlotsOfASilentAuthority(t *testing.T) {
 		require.LessOrEqual(t, time.Since(start), 600*time.Millisecond)
 		require.Equal(t, schema.SlotUnreachable, slots.Slots[3].State)
 		require.EqualValues(t, "a-1", slots.Slots[3].Owner)
+		require.Equal(t, []schema.NodeID{"a-1"}, slots.Missing)
+
+		m.worker.Heal()
+		time.Sleep(time.Second)
+		slots, err = m.Slots(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, schema.SlotReady, slots.Slots[3].State)
+		require.Empty(t, slots.Missing)
 	})
 }
 
