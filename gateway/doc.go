@@ -29,6 +29,7 @@
 //	      +- intake: push, kick, revoke, sessions  one serving loop each (lease.Loop)
 //	      +- a touch a slot, a sync a slot     while there is something to tell
 //	      +- a lane an authority: unregister   while there is something to tell (lanes.go)
+//	      +- an unregister of a displaced one  for 1 s, until it goes into its lane
 //	      +- a lane a gateway: repeated kicks  the same
 //	      +- a push whose sender waits         until the devices have acknowledged, at most 30 s (acks.go)
 //

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/rollcall-mesh/rollcall/authority/lease"
 )
 
 // lanes carry entries to where they go, a lane a key: one batch of a key is under way at a time,
@@ -21,26 +23,52 @@ type lanes[K comparable, E any] struct {
 
 	mu      sync.Mutex
 	waiting map[K][]E // of each lane that runs
-	count   int       // entries, those under way included
+	count   int       // entries, those under way and those to come later included
 }
 
 // add brings an entry into the lane of its key. Where nothing can be started any more it is
 // dropped: the life that it belongs to has ended.
 func (l *lanes[K, E]) add(k K, e E) {
+	l.expect(1)
+	l.enter(k, e)
+}
+
+// addLater is add after a wait. The entry counts from now on: who waits for all waits for it too.
+func (l *lanes[K, E]) addLater(wait time.Duration, k K, e E) {
+	l.expect(1)
+	started := l.spawn(func(ctx context.Context) {
+		if lease.Wait(ctx, wait) != nil {
+			l.expect(-1)
+			return
+		}
+		l.enter(k, e)
+	})
+	if !started {
+		l.expect(-1)
+	}
+}
+
+func (l *lanes[K, E]) expect(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count += n
+}
+
+// enter puts an entry that is counted already into its lane.
+func (l *lanes[K, E]) enter(k K, e E) {
 	l.mu.Lock()
 	if l.waiting == nil {
 		l.waiting = make(map[K][]E)
 	}
 	before, runs := l.waiting[k]
 	l.waiting[k] = append(before, e)
-	l.count++
 	l.mu.Unlock()
 	if !runs && !l.spawn(func(ctx context.Context) { l.run(ctx, k) }) {
 		l.drop(k)
 	}
 }
 
-// len counts the entries that wait or are under way.
+// len counts the entries that are to come later, wait or are under way.
 func (l *lanes[K, E]) len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

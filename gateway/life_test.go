@@ -143,6 +143,25 @@ func TestDrain(t *testing.T) {
 	})
 }
 
+// TestDrainOfADisplacedSession has another login put a session out just before its gateway ends: the
+// gateway waits for that login's commit, then for the answer to its unregister.
+func TestDrainOfADisplacedSession(t *testing.T) {
+	change := func(c *Config) { c.Drain = Drain{Wait: 100 * time.Millisecond} }
+	perform(t, change, func(t *testing.T, st *stage) {
+		s := st.sessionOf(st.hello("alice", "d1"))
+		st.stop()
+		synctest.Wait()
+		start := time.Now()
+		require.Equal(t, schema.CodeOK, st.g.kicked(schema.KickEntry{UID: "alice", Session: s.num, Fence: 100, Close: schema.CloseReplaced}))
+		<-st.done
+		require.InDelta(t, commitWait, time.Since(start), float64(50*time.Millisecond))
+		st.with(func(m *fakeMesh) {
+			require.Len(t, m.leaves, 1)
+			require.Equal(t, schema.ReasonReplaced, m.leaves[0].Reason)
+		})
+	})
+}
+
 // TestDrainUnanswered does not wait for ever for authorities that do not answer.
 func TestDrainUnanswered(t *testing.T) {
 	perform(t, nil, func(t *testing.T, st *stage) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
@@ -35,17 +34,12 @@ func (g *Gateway) leave(s *session) {
 // came before it would show the user offline in between. Where no commit comes, it ends the route.
 const commitWait = time.Second
 
-// leaveLater is leave for a displaced session.
+// leaveLater is leave for a displaced session. A drain waits for it too: a gateway's end takes the
+// route out as an unregister does, and must not come before that commit either.
 func (g *Gateway) leaveLater(s *session) {
-	l, to, last, ok := s.lastWord()
-	if !ok {
-		return
+	if l, to, last, ok := s.lastWord(); ok {
+		l.leaves.addLater(commitWait, to, last)
 	}
-	l.spawn(func(ctx context.Context) {
-		if lease.Wait(ctx, commitWait) == nil {
-			l.leaves.add(to, last)
-		}
-	})
 }
 
 // sendLeaves tells one target of ended sessions, and gives those back that it did not settle.
