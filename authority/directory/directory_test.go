@@ -96,6 +96,34 @@ func TestSweepsPassStragglers(t *testing.T) {
 	require.Equal(t, 1, d.sessions.used)
 }
 
+// TestAnIdleSlotKeepsNoMoreThanItHad: a gateway whose sessions have all gone says nothing more to the
+// slot. What is remembered of them stays, however long, takes no more room than they did, and goes with
+// its next message.
+func TestAnIdleSlotKeepsNoMoreThanItHad(t *testing.T) {
+	const n = 3 * passWork
+	d := New(1, 7, Settings{})
+	fill(t, d, n)
+	pages := len(d.slab.pages)
+	for i := range n {
+		head := schema.SlotHead{From: gw, Settled: n / 2} // the one with that seq is still open
+		leave := schema.Leave{UID: schema.UID(fmt.Sprintf("u%d", i)), Session: schema.SessionNum(i + 1), Seq: schema.OwnerSeq(n + i + 1)}
+		code, _ := d.Unregister(start, head, leave)
+		require.Equal(t, schema.CodeOK, code)
+	}
+	for hours := range 24 {
+		passes(t, d, start.Add(time.Duration(hours)*time.Hour))
+	}
+	require.Equal(t, n, d.sessions.used)
+	require.Len(t, d.slab.pages, pages)
+	late := schema.Login{Route: schema.Route{UID: "u7", Session: 8, Flag: "app", Seq: 8}, Left: time.Second}
+	res, _ := d.Register(start.Add(24*time.Hour), headOf(gw), late)
+	require.Equal(t, schema.CodeOldSeq, res.Code, "a register that was a day on its way")
+
+	d.Touch(start.Add(24*time.Hour), schema.SlotHead{From: gw, Settled: 2*n + 1}, nil)
+	passes(t, d, start.Add(24*time.Hour))
+	require.Zero(t, d.sessions.used)
+}
+
 func TestMostConflictsOfOneAnswer(t *testing.T) {
 	const n = mostNamed + 10
 	p, err := ParsePolicy("multi")

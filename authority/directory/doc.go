@@ -59,6 +59,7 @@
 //	a route is not touched                 gone at its TTL; an event within two seconds of a pass
 //	two clients fight for one device       damped: the wait doubles to 30 s
 //	a gateway's settled mark stands still  its tombstones stay until it moves or the boot is gone
+//	a gateway falls silent here            the same, bounded: see Memory
 //	more than 4,096 users go in a grace    their offlines are told at once
 //	this authority is succeeded            all is lost with it; gateways sync to the successor
 //
@@ -68,4 +69,11 @@
 // tables of numbers. Measured by TestMemoryPerRoute: 162 bytes a route with 19 bytes of uid and
 // device, at 1,000,000 routes over 256 directories. Freed records are used again; pages and tables
 // never shrink, so that a directory stays as large as its largest hour.
+//
+// A gateway's settled mark comes with its messages only. Where it sends this slot no more of them, its
+// tombstones and floors from the mark on stay until it does, or its boot is gone: of sessions that ended
+// while its oldest open operation at the last message was open, two TTLs at the most, and of routes
+// that expired after it. They take the place of the routes that they were, and the next message, of
+// whatever kind, frees them all, in passes. Time alone must not: no time is long enough for a register
+// that comes late, while the mark refuses it for ever.
 package directory
