@@ -26,7 +26,8 @@ const maxReason = 123
 type ending struct {
 	code   schema.CloseCode
 	reason string              // short English; the code's meaning where empty
-	hint   *schema.ServerFrame // a frame before the close frame: an error that says more, or see untold
+	untold *schema.ServerFrame // the connected frame, where the client does not know yet that it was in (kick.go)
+	hint   *schema.ServerFrame // the error frame before the close frame, which says more than the code
 	gone   bool                // the client has left, with or without a goodbye: it is told nothing
 }
 
@@ -112,8 +113,10 @@ func (s *session) bye(e ending) {
 		return
 	}
 	s.wire.endBy(time.Now().Add(closeWait))
-	if e.hint != nil {
-		s.conn.Write(context.Background(), s.frameKind(), encode(s.enc, *e.hint))
+	for _, f := range [...]*schema.ServerFrame{e.untold, e.hint} {
+		if f != nil {
+			s.conn.Write(context.Background(), s.frameKind(), encode(s.enc, *f))
+		}
 	}
 	s.conn.Close(websocket.StatusCode(e.code), e.text())
 }

@@ -45,7 +45,7 @@ func (g *Gateway) kicked(e schema.KickEntry) schema.Code {
 	if s == nil || s.who.UID != e.UID {
 		return schema.CodeUnknown
 	}
-	if !g.end(s, ending{code: closeCode(e.Close, schema.CloseKicked), reason: e.Why, hint: s.untold()}) {
+	if !g.end(s, ending{code: closeCode(e.Close, schema.CloseKicked), reason: e.Why, untold: s.untold()}) {
 		return schema.CodeUnknown
 	}
 	return schema.CodeOK
