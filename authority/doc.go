@@ -104,6 +104,9 @@
 //	claim unanswered          for 5 s, and no other slot waits for it: found by a look at the view, the key
 //	                          names us, we take it up; else claimed again
 //	claim answered late       judged again: a slot whose key has been written since is whose it says
+//	the bucket is young       gateways have yet to write their keys: who has no route in a slot claimed
+//	                          there is unknown for 5 s; in one handed over, until the bucket has been
+//	                          known here for as long
 //	gateway under a new boot  it may have taken over the sockets of the one before, whose routes count
 //	                          for nothing: who has no route is unknown until it has synced the slot
 //	gateway killed            its routes count for nothing once its key says dead or another boot

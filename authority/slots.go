@@ -161,9 +161,9 @@ func (w *Worker) listGateways() {
 			w.log.Warn("gateways not read, the slots taken stay unknown until they are", "slots", len(taken), "err", err)
 			return false
 		}
-		gateways, wait := w.livingGateways(), w.youngWait()
+		gateways := w.livingGateways()
 		for _, t := range taken {
-			t.await(gateways, wait)
+			t.await(gateways, w.youngUntil(t))
 		}
 		return true
 	})
@@ -183,13 +183,18 @@ func (w *Worker) unlisted() (taken []*tenure) {
 // after 50 ms, then at most a second later, and write their keys at once.
 const gatewaysReturn = 2 * time.Second
 
-// youngWait is how long a slot waits for the keys of gateways in a young bucket, however short the
-// lease is; 0 where the bucket is none.
-func (w *Worker) youngWait() time.Duration {
+// youngUntil is until when a slot waits for the keys of gateways in a young bucket, however short the
+// lease is; the past where the bucket is none. A slot that was handed over has waited with its former
+// owner: what counts is for how long the gateways have had a bucket to write to.
+func (w *Worker) youngUntil(t *tenure) time.Time {
 	if w.config.Fresh || !w.view.Young() {
-		return 0
+		return time.Time{}
 	}
-	return max(w.view.Config().Settle(), gatewaysReturn)
+	from := t.since
+	if t.cause == schema.CauseHanded {
+		from = w.view.Heard()
+	}
+	return from.Add(max(w.view.Config().Settle(), gatewaysReturn))
 }
 
 func (w *Worker) livingGateways() []lease.Member {

@@ -64,15 +64,15 @@ func (t *tenure) unknownLocked(now time.Time) bool {
 }
 
 // await takes which gateways live, once the bucket has been read after the claim. In a young bucket
-// they have yet to write their keys: there nothing is known before youngWait has passed.
-func (t *tenure) await(gateways []lease.Member, youngWait time.Duration) {
+// they have yet to write their keys: there nothing is known before notBefore.
+func (t *tenure) await(gateways []lease.Member, notBefore time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended {
 		return
 	}
 	t.rebuild.listed = true
-	t.rebuild.notBefore = t.since.Add(youngWait)
+	t.rebuild.notBefore = notBefore
 	for _, g := range gateways {
 		t.meetLocked(g.Process, g.Value.Since, t.rebuild.bound)
 	}

@@ -24,9 +24,9 @@ func TestASinceIsBelievedOnceTheKeyWasRead(t *testing.T) {
 		return x
 	}
 	x := tenure()
-	x.await([]lease.Member{{Role: lease.Gateway, Process: gateway, Value: schema.ProcessValue{Since: 100}}}, 0)
+	x.await([]lease.Member{{Role: lease.Gateway, Process: gateway, Value: schema.ProcessValue{Since: 100}}}, time.Time{})
 	require.False(t, x.unknownLocked(start))
 	x = tenure()
-	x.await([]lease.Member{{Role: lease.Gateway, Process: gateway, Value: schema.ProcessValue{Since: 99}}}, 0)
+	x.await([]lease.Member{{Role: lease.Gateway, Process: gateway, Value: schema.ProcessValue{Since: 99}}}, time.Time{})
 	require.True(t, x.unknownLocked(start))
 }

@@ -27,6 +27,7 @@ type table struct {
 	seen    progress
 
 	configured time.Time // when config was written, by the server's clock
+	heard      time.Time // when that was heard of here, by our clock
 	newest     time.Time // the newest of the server's times heard, with a snapshot or a read
 }
 
@@ -86,7 +87,7 @@ func (t *table) put(e entry, now time.Time, force bool) []Change {
 	kind, name := subjects.ParseKey(e.key)
 	switch {
 	case e.key == subjects.ConfigKey:
-		return t.putConfig(e, force)
+		return t.putConfig(e, now, force)
 	case kind == subjects.SlotKeys:
 		return t.putSlot(e, now, force)
 	case kind == subjects.AuthorityKeys || kind == subjects.GatewayKeys:
@@ -97,12 +98,14 @@ func (t *table) put(e entry, now time.Time, force bool) []Change {
 
 // putConfig takes what running processes follow: policy, limits, what becomes of events, and whether
 // clients watch. Slots and format never change, and a process keeps the times with which it started.
-func (t *table) putConfig(e entry, force bool) []Change {
+func (t *table) putConfig(e entry, now time.Time, force bool) []Change {
 	c, err := decodeConfig(e)
 	if e.rev <= t.configRev && !force || e.marker || err != nil || c.Check() != nil {
 		return nil
 	}
-	t.configRev = e.rev
+	if e.rev != t.configRev {
+		t.configRev, t.heard = e.rev, now
+	}
 	if !e.at.IsZero() {
 		t.configured = e.at
 	}
