@@ -1,16 +1,21 @@
 package cli_test
 
 import (
+	"bufio"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,6 +52,48 @@ func TestAPIOverHTTP(t *testing.T) {
 		}
 		client.CloseIdleConnections()
 	}
+}
+
+// A delivery process that is ended while a call is under way lets nobody else in, answers, and ends well.
+func TestAPIAnswersAtItsEnd(t *testing.T) {
+	s := newSite(t)
+	r := process.Run(t, s.as(deploy.Operator), "", "setup", "--lease", "3s")
+	require.Zero(t, r.Code, r.Err)
+	s.authority("a-1").Line("serving")
+	d := process.StartWith(t, append(s.as(deploy.Delivery), "ROLLCALL_API_KEY=one-key-of-two-keys"), "delivery", "--node", "d-1", "--api-listen", "127.0.0.1:0")
+	_, at, _ := strings.Cut(d.Line("API listens"), "at=")
+	at, _, _ = strings.Cut(at, " ")
+	conn, err := net.Dial("tcp", at)
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	const call = `{"uids":["alice"],"await_ms":5000}`
+	_, err = fmt.Fprintf(conn, "POST /v1/lookup HTTP/1.1\r\nHost: api\r\nAuthorization: Bearer one-key-of-two-keys\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", len(call))
+	require.NoError(t, err)
+	answers := bufio.NewReader(conn)
+	line, err := answers.ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, line, "100 Continue", "its key was read")
+	_, err = answers.ReadString('\n')
+	require.NoError(t, err)
+
+	d.Signal(syscall.SIGTERM)
+	process.Eventually(t, 10*time.Second, "nobody else is let in", func() bool {
+		other, err := net.Dial("tcp", at)
+		if err == nil {
+			other.Close()
+		}
+		return err != nil
+	})
+	_, err = io.WriteString(conn, call)
+	require.NoError(t, err)
+	answer, err := http.ReadResponse(answers, nil)
+	require.NoError(t, err)
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, answer.StatusCode, "%s", body)
+	require.Contains(t, string(body), `"state":"offline"`)
+	require.Zero(t, d.Wait())
 }
 
 // certificate writes what httptest serves with.
