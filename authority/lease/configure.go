@@ -22,7 +22,10 @@ func (b *Bucket) Configure(ctx context.Context, change func(*schema.Config) erro
 			return schema.Config{}, err
 		}
 		after := before
-		if err := errors.Join(change(&after), after.Check()); err != nil || after == before {
+		if err := change(&after); err != nil {
+			return before, err
+		}
+		if err := after.Check(); err != nil || after == before {
 			return before, err
 		}
 		_, err = b.swap(ctx, subjects.ConfigKey, after, e.rev)

@@ -46,6 +46,7 @@ func TestConfigPrintIsAConfigFile(t *testing.T) {
 	require.Equal(t, ExitOK, r.code, r.err)
 	require.NotContains(t, r.out, "hidden")
 	require.NotContains(t, r.out, "pw")
+	require.Regexp(t, `max-burst: 1000 +# default`, r.out, "what holds, not a 0 that stands for it")
 	again := run(t, "", "--config", write(t, "c.yaml", r.out), "config", "print", "gateway")
 	require.Equal(t, ExitOK, again.code, again.err)
 	require.Equal(t, settings(r.out), settings(again.out))

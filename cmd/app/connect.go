@@ -18,7 +18,7 @@ import (
 // ConnectCmd is a client in the terminal: what others send is printed, each line typed is sent.
 type ConnectCmd struct {
 	Output
-	URL     string           `name:"url" default:"ws://127.0.0.1:8080/ws" placeholder:"URL" help:"A gateway."`
+	URL     string           `name:"url" default:"ws://127.0.0.1:8080/ws" placeholder:"URL" help:"A gateway. Default: ws://127.0.0.1:8080/ws."`
 	Token   string           `name:"token" aliases:"uid" secret:"" required:"" placeholder:"TOKEN" help:"The client's token; where the gateway believes everybody (the demo, --auth insecure), the user: --uid is the same. Better as $$ROLLCALL_TOKEN when it is a real one."`
 	Device  schema.DeviceID  `name:"device" placeholder:"ID" help:"This device."`
 	Flag    schema.Flag      `name:"flag" placeholder:"NAME" help:"Its class, such as app, web or desktop."`

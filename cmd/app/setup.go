@@ -20,10 +20,10 @@ type SetupCmd struct {
 	Output
 	KeepFlags   `embed:""`
 	Policy      string         `name:"policy" placeholder:"NAME" help:"Conflict policy: levels, single, one_per_flag or multi, each also with _reject_new."`
-	MaxSessions int            `name:"max-sessions" placeholder:"N" help:"Sessions a user may have."`
-	Lease       time.Duration  `name:"lease" placeholder:"DURATION" help:"How long a silent process keeps what it holds."`
-	Heartbeat   time.Duration  `name:"heartbeat" placeholder:"DURATION" help:"Silence of a client before it is pinged."`
-	TTL         time.Duration  `name:"ttl" placeholder:"DURATION" help:"How long a route stays without a sign of life; at least 3 heartbeats."`
+	MaxSessions *int           `name:"max-sessions" placeholder:"N" help:"Sessions a user may have."`
+	Lease       *time.Duration `name:"lease" placeholder:"DURATION" help:"How long a silent process keeps what it holds."`
+	Heartbeat   *time.Duration `name:"heartbeat" placeholder:"DURATION" help:"Silence of a client before it is pinged."`
+	TTL         *time.Duration `name:"ttl" placeholder:"DURATION" help:"How long a route stays without a sign of life; at least 3 heartbeats."`
 	Grace       *time.Duration `name:"grace" placeholder:"DURATION" help:"How long the event that a user is offline waits for him to return; 0 = not at all."`
 	Watch       *onOff         `name:"watch" placeholder:"on|off" help:"Whether clients hear of the users whom they watch. =off has all their watches rest, at once and on all gateways: they are told so, and go on by themselves when it is on again. Look-ups are not touched."`
 	Replicas    int            `name:"replicas" default:"1" enum:"1,3" placeholder:"1|3" help:"Copies of a bucket that does not exist yet; those of what --events and --last-seen make are as many as the bucket has."`
@@ -85,18 +85,18 @@ func (c *SetupCmd) check() error {
 // change puts the flags that were given into the settings.
 func (c *SetupCmd) change(to *schema.Config) error {
 	to.Policy = cmp.Or(c.Policy, to.Policy)
-	to.MaxSessions = cmp.Or(c.MaxSessions, to.MaxSessions)
-	set := func(field *int64, d time.Duration) {
-		if d != 0 {
+	if c.MaxSessions != nil {
+		to.MaxSessions = *c.MaxSessions
+	}
+	set := func(field *int64, d *time.Duration) {
+		if d != nil {
 			*field = d.Milliseconds()
 		}
 	}
 	set(&to.LeaseMS, c.Lease)
 	set(&to.HeartbeatMS, c.Heartbeat)
 	set(&to.TTLMS, c.TTL)
-	if c.Grace != nil {
-		to.GraceMS = c.Grace.Milliseconds()
-	}
+	set(&to.GraceMS, c.Grace)
 	if c.Watch != nil {
 		to.WatchOff = !bool(*c.Watch)
 	}

@@ -363,12 +363,14 @@ func TestGoodbyeToTheDeaf(t *testing.T) {
 func TestConfigNamesTheField(t *testing.T) {
 	token := client.FixedToken("alice")
 	for want, cfg := range map[string]client.Config{
-		"URL":         {URL: "gateway:8080", Token: token},
-		"token":       {URL: "ws://gateway/ws"},
-		"device":      {URL: "ws://gateway/ws", Token: token, Device: schema.DeviceID(strings.Repeat("x", 200))},
-		"flag":        {URL: "ws://gateway/ws", Token: token, Flag: "A B"},
-		"Refresh":     {URL: "ws://gateway/ws", Token: token, RefreshBefore: -1},
-		"BackoffMost": {URL: "ws://gateway/ws", Token: token, BackoffLeast: time.Minute},
+		`URL "gateway:8080": it takes one as ws://`:   {URL: "gateway:8080", Token: token},
+		`URL "127.0.0.1:8080": it takes one as ws://`: {URL: "127.0.0.1:8080", Token: token},
+		`URL "ws:///ws": it takes one as ws://`:       {URL: "ws:///ws", Token: token},
+		"token":                                       {URL: "ws://gateway/ws"},
+		"device":                                      {URL: "ws://gateway/ws", Token: token, Device: schema.DeviceID(strings.Repeat("x", 200))},
+		"flag":                                        {URL: "ws://gateway/ws", Token: token, Flag: "A B"},
+		"Refresh":                                     {URL: "ws://gateway/ws", Token: token, RefreshBefore: -1},
+		"BackoffMost":                                 {URL: "ws://gateway/ws", Token: token, BackoffLeast: time.Minute},
 	} {
 		_, err := client.New(cfg)
 		require.ErrorContains(t, err, "client config: "+want)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/rollcall-mesh/rollcall/schema"
@@ -90,13 +91,8 @@ type Config struct {
 // withDefaults checks the configuration and fills what is zero; the error names the field.
 func (c Config) withDefaults() (Config, error) {
 	u, err := url.Parse(c.URL)
-	if err != nil {
-		return c, fmt.Errorf("URL: %w", err)
-	}
-	switch u.Scheme {
-	case "ws", "wss", "http", "https":
-	default:
-		return c, fmt.Errorf("URL %q: its scheme is none of ws, wss, http, https", c.URL)
+	if err != nil || !slices.Contains([]string{"ws", "wss", "http", "https"}, u.Scheme) || u.Host == "" {
+		return c, fmt.Errorf("URL %q: it takes one as ws://HOST:PORT/ws or wss://HOST/ws", c.URL)
 	}
 	if c.Token == nil {
 		return c, errors.New("token: Config.Token has to be a func")

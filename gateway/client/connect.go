@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/coder/websocket"
@@ -86,7 +87,8 @@ func dialError(resp *http.Response, err error) error {
 	}
 	lost.Status = resp.StatusCode
 	lost.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"))
-	if body, err := io.ReadAll(resp.Body); err == nil && len(body) > 0 { // the library keeps 1,024 bytes
+	plain := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain")     // no page, as of a proxy
+	if body, err := io.ReadAll(resp.Body); err == nil && plain && len(body) > 0 { // the library keeps 1,024 bytes
 		lost.Reason, lost.Err = string(body), nil
 	}
 	return lost

@@ -113,6 +113,24 @@ func TestRefusedUpgrade(t *testing.T) {
 	}
 }
 
+// A wrong path, or a proxy in between, answers with a page.
+func TestAPageIsNoReason(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.refuse = func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+			rw.Write([]byte("<!doctype html>"))
+		}
+		r := w.start(nil)
+		s := <-r.states
+		for s.Phase != client.Waiting {
+			s = <-r.states
+		}
+		require.ErrorContains(t, s.Err, "HTTP status 200")
+		require.NotContains(t, s.Err.Error(), "doctype")
+		r.end(t)
+	})
+}
+
 func TestTokenFails(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		calls := 0

@@ -230,8 +230,11 @@ func TestSetup(t *testing.T) {
 		r = process.Run(t, operator, "", append([]string{"setup"}, wrong...)...)
 		require.Equal(t, app.ExitUsage, r.Code, "%v: %s", wrong, r.Err)
 	}
-	r = process.Run(t, operator, "", "setup", "--grace", "11m")
-	require.Equal(t, app.ExitUsage, r.Code)
+	for flag, wrong := range map[string]string{"--grace": "11m", "--max-sessions": "0", "--lease": "0", "--heartbeat": "0", "--ttl": "0"} {
+		r = process.Run(t, operator, "", "setup", flag, wrong)
+		require.Equal(t, app.ExitUsage, r.Code, flag)
+		require.Equal(t, 1, strings.Count(r.Err, "it takes"), "said once: %s", r.Err)
+	}
 	r = process.Run(t, operator, "", "setup")
 	require.Zero(t, r.Code, r.Err)
 	require.Contains(t, r.Out, "single")
