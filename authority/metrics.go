@@ -64,45 +64,12 @@ func newMetrics(r prometheus.Registerer, w *Worker) *metrics {
 		again:  plain("last_seen_repeated_total", "Entries sent to the bucket last_seen once more, for want of an acknowledgement."),
 		lost:   plain("last_seen_lost_total", "Entries that the bucket last_seen has missed."),
 	}
-	gauge := func(s, help string, value func() float64) {
-		f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "rollcall", Subsystem: "authority", Name: s, Help: help}, value)
-	}
-	gauge("slots", "Slots held.", func() float64 { return float64(w.totals().slots) })
-	gauge("routes", "Routes in the directories of the slots held.", func() float64 { return float64(w.totals().routes) })
-	gauge("events_unstored", "Events that the stream presence_events has not acknowledged yet.", func() float64 { return float64(w.recording.Load().count()) })
-	gauge("last_seen_unstored", "Entries that the bucket last_seen has not acknowledged yet.", func() float64 { return float64(w.seeing.Load().count()) })
-	gauge("offlines_held", "Users whose offline event is held back.", func() float64 { return float64(w.totals().offlines) })
+	w.gauges(f)
 	return m
 }
 
 func (m *metrics) logins(op string, results []schema.LoginResult) {
 	for i := range results {
 		m.outcomes.WithLabelValues(op, results[i].Code.String()).Inc()
-	}
-}
-
-// totals are what is held, over all slots.
-type totals struct {
-	slots, routes int
-	offlines      int // events held back
-}
-
-// totals counts what is held; each slot is locked on its own.
-func (w *Worker) totals() (sum totals) {
-	for i := range w.held {
-		if t := w.held[i].Load(); t != nil {
-			sum.slots++
-			t.count(&sum)
-		}
-	}
-	return sum
-}
-
-func (t *tenure) count(sum *totals) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.ended {
-		sum.routes += t.dir.Routes()
-		sum.offlines += t.dir.Held()
 	}
 }

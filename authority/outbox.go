@@ -43,6 +43,13 @@ func (o *outbox) add(events []schema.Event) (dropped int) {
 	return len(events) - room
 }
 
+// len counts the events that wait.
+func (o *outbox) len() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.events)
+}
+
 func (o *outbox) take() []schema.Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()

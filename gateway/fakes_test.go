@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -15,9 +16,10 @@ import (
 
 // fakeHolder gives lives.
 type fakeHolder struct {
-	mu   sync.Mutex
-	cut  context.CancelCauseFunc
-	next chan struct{} // each value allows another life
+	mu      sync.Mutex
+	cut     context.CancelCauseFunc
+	renewed time.Time     // for the metrics
+	next    chan struct{} // each value allows another life
 }
 
 func newFakeHolder() *fakeHolder {
@@ -27,6 +29,12 @@ func newFakeHolder() *fakeHolder {
 }
 
 func (h *fakeHolder) Trusted() bool { return true }
+
+func (h *fakeHolder) Renewed() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.renewed
+}
 
 func (h *fakeHolder) Run(ctx context.Context, work func(context.Context, schema.Process) error) error {
 	for {

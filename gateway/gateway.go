@@ -51,6 +51,7 @@ type conn interface {
 type holder interface {
 	Run(ctx context.Context, work func(ctx context.Context, me schema.Process) error) error
 	Trusted() bool
+	Renewed() time.Time
 }
 
 // Gateway holds the sockets of users and speaks for them in the mesh.

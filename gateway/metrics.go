@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"math"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -96,18 +97,37 @@ func newMetrics(g *Gateway) *metrics {
 		gauge("sessions", "Connections of the moment.", prometheus.Labels{"state": st.String()},
 			func() float64 { return float64(m.states[st].Load()) })
 	}
-	gauge("queue_depth", "Entries that wait.", prometheus.Labels{"queue": "unregister"},
-		g.ofLife(func(l *life) float64 { return float64(l.leaves.len()) }))
-	gauge("queue_depth", "Entries that wait.", prometheus.Labels{"queue": "kick"},
-		g.ofLife(func(l *life) float64 { return float64(l.chases.len()) }))
-	gauge("queue_depth", "Entries that wait.", prometheus.Labels{"queue": "push"},
-		g.ofLife(func(l *life) float64 { return float64(len(l.pushes.Queue)) }))
+	const depth = "What waits: to be told (unregister, repeated_kick), or to be served (push, kick, revoke, ask, event)."
+	for name, waiting := range queues {
+		gauge("queue_depth", depth, prometheus.Labels{"queue": name},
+			g.ofLife(func(l *life) float64 { return float64(waiting(l)) }))
+	}
+	gauge("queue_depth", depth, prometheus.Labels{"queue": "event"}, func() float64 { return float64(len(g.watches.events)) })
+	gauge("renewal_age_seconds", "Time since the start of the last renewal of the lease that was acknowledged; +Inf without a lease.", nil, g.renewalAge)
 	gauge("sync_backlog_slots", "Slots whose authority has yet to be told of sessions here.", nil,
 		g.ofLife(func(l *life) float64 { return float64(l.syncs.backlog()) }))
 	gauge("ack_waits", "Messages whose senders wait for acknowledgements.", nil,
 		g.ofLife(func(l *life) float64 { return float64(l.ackWaits.Load()) }))
 	gauge("oldest_dirty_seconds", "How long the longest life sign has not been told.", nil, func() float64 { return g.oldestDirty().Seconds() })
 	return m
+}
+
+// queues are those of a life.
+var queues = map[string]func(*life) int{
+	"unregister":    func(l *life) int { return l.leaves.len() },
+	"repeated_kick": func(l *life) int { return l.chases.len() },
+	"push":          func(l *life) int { return len(l.pushes.Queue) },
+	"kick":          func(l *life) int { return len(l.kicks.Queue) },
+	"revoke":        func(l *life) int { return len(l.revokes.Queue) },
+	"ask":           func(l *life) int { return len(l.asks.Queue) },
+}
+
+func (g *Gateway) renewalAge() float64 {
+	at := g.holder.Renewed()
+	if at.IsZero() {
+		return math.Inf(1)
+	}
+	return time.Since(at).Seconds()
 }
 
 func (g *Gateway) ofLife(value func(*life) float64) func() float64 {

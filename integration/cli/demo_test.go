@@ -80,7 +80,7 @@ func TestDemoStartsAndEndsInTime(t *testing.T) {
 	status, _ = get(t, d.admin+"/healthz")
 	require.Equal(t, http.StatusOK, status)
 	_, body = get(t, d.admin+"/metrics")
-	require.Contains(t, body, `rollcall_authority_slots{node="a-1",role="authority"} 256`)
+	require.Contains(t, body, `rollcall_authority_slots{node="a-1",role="authority",state="ready"} 256`)
 	_, body = get(t, "http://"+d.gateways[1]+"/")
 	require.Contains(t, body, "<title>")
 
