@@ -64,7 +64,7 @@ type Bucket struct {
 }
 
 // Open waits until the bucket and its config stand, makes them if it may, and checks the config.
-// It returns the error of schema.Config.Check, ErrForeignBucket, or the end of ctx; whatever else
+// It returns the error of schema.Config.Check, ErrForeignBucket, ErrReplicas, or the end of ctx; whatever else
 // is in the way is logged and tried again.
 func Open(ctx context.Context, nc *nats.Conn, o Options) (*Bucket, error) {
 	o = o.withDefaults()
@@ -124,7 +124,7 @@ func (b *Bucket) ensure(ctx context.Context, above schema.Revision) error {
 
 // fatal reports whether trying again cannot help.
 func fatal(err error) bool {
-	return errors.Is(err, schema.ErrConfig) || errors.Is(err, ErrForeignBucket) || errors.Is(err, nats.ErrConnectionClosed)
+	return errors.Is(err, schema.ErrConfig) || errors.Is(err, ErrForeignBucket) || errors.Is(err, ErrReplicas) || errors.Is(err, nats.ErrConnectionClosed)
 }
 
 func (b *Bucket) waiting(err error) string {

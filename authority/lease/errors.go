@@ -20,6 +20,9 @@ var (
 	// ErrForeignBucket is returned when the bucket exists, but was not made by this program: reads
 	// of it could be stale, or its changes are not republished.
 	ErrForeignBucket = errors.New("bucket was not made by rollcall")
+	// ErrReplicas is returned when a bucket was to be made with several copies by a server that is in no
+	// cluster.
+	ErrReplicas = errors.New("a NATS server that is in no cluster keeps one copy: take one, or a cluster of three")
 	// ErrFar is returned when a revision to be written above is so far ahead of the bucket's that no lost
 	// tail of a log explains it.
 	ErrFar = errors.New("revision is too far ahead of the bucket's")
@@ -35,6 +38,9 @@ var (
 	// ErrNameTaken is returned by Holder.Run when a living process holds this node name.
 	ErrNameTaken = errors.New("node name is taken")
 )
+
+// errNoCluster is what a server outside of a cluster answers to who wants several copies.
+var errNoCluster error = &jetstream.APIError{ErrorCode: 10074}
 
 // errConflict and errInFlight are what the server answers to a lost compare-and-swap; the second
 // only on a replicated bucket, and it says no more than that another write is under way. Both
@@ -53,6 +59,8 @@ func (b *Bucket) explain(act, key string, err error) error {
 		err = ErrNoBucket
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		err = ErrNoKey
+	case errors.Is(err, errNoCluster):
+		err = ErrReplicas
 	case errors.Is(err, errConflict), errors.Is(err, errInFlight):
 		err = fmt.Errorf("%w: %w", ErrConflict, err)
 	case errors.Is(err, context.DeadlineExceeded):

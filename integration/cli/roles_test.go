@@ -185,7 +185,10 @@ func TestANodeNameIsTakenOnce(t *testing.T) {
 func TestSetup(t *testing.T) {
 	s := newSite(t)
 	operator := s.as(deploy.Operator)
-	r := process.Run(t, operator, "", "setup", "--policy", "single", "--max-sessions", "5", "--json") // makes the bucket
+	r := process.Run(t, operator, "", "setup", "--replicas", "3")
+	require.Equal(t, app.ExitFailed, r.Code)
+	require.Contains(t, r.Err, "in no cluster")
+	r = process.Run(t, operator, "", "setup", "--policy", "single", "--max-sessions", "5", "--json") // makes the bucket
 	config := rows[schema.Config](t, r)[0]
 	require.Equal(t, "single", config.Policy)
 	require.Equal(t, 5, config.MaxSessions)
