@@ -188,6 +188,7 @@ func TestBetweenTwoMessagesOfABatch(t *testing.T) {
 			}
 		}
 	}
+	var back []*mesh.Socket
 	for name, c := range map[string]struct {
 		befalls func(m *mesh.Mesh, late []*mesh.Socket)
 		want    schema.PushResult
@@ -199,7 +200,14 @@ func TestBetweenTwoMessagesOfABatch(t *testing.T) {
 			_, err := m.Kick(context.Background(), delivery.KickRequest{UID: s.User()})
 			require.NoError(m.T, err)
 		}), schema.PushNoSession, time.Second},
-		"owner killed":   {func(m *mesh.Mesh, _ []*mesh.Socket) { m.Gateways[0].Kill() }, schema.PushOwnerGone, 1200 * time.Millisecond},
+		"owner killed": {func(m *mesh.Mesh, _ []*mesh.Socket) { m.Gateways[0].Kill() }, schema.PushOwnerGone, 1200 * time.Millisecond},
+		"owner restarted": {func(m *mesh.Mesh, late []*mesh.Socket) {
+			m.Gateways[0].Kill()
+			again := m.StartGateway("gw-1") // whose sessions have the numbers of the old ones
+			for _, s := range late {
+				back = append(back, again.Enter(s.User(), mesh.As("phone", "app", schema.Master)))
+			}
+		}, schema.PushOwnerGone, 1200 * time.Millisecond},
 		"owner vanished": {func(m *mesh.Mesh, _ []*mesh.Socket) { m.Gateways[0].Cut() }, schema.PushUnknown, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -242,6 +250,10 @@ func TestBetweenTwoMessagesOfABatch(t *testing.T) {
 					}
 					require.Equal(t, want, s.Got("m1"), uid)
 				}
+				for _, s := range back {
+					require.Zero(t, s.Got("m1"), "meant for the life before")
+				}
+				back = nil
 			})
 		})
 	}
