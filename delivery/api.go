@@ -52,12 +52,14 @@ func (s *Service) Handler(keys []string) (http.Handler, error) {
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e, body, refused := a.request(w, r)
 	if refused != nil {
+		a.s.d.meter.refused(refused.Error.Code)
 		refused.write(w)
 		return
 	}
 	answer, err := a.serve(r.Context(), e, body)
+	code := a.s.ended(e, err)
 	if err != nil {
-		refuse(a.s.failed(e, err), err.Error()).write(w)
+		refuse(code, err.Error()).write(w)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -17,7 +17,8 @@ func takeDisowned(waiting []schema.Disowned) int { return min(len(waiting), sche
 func (d *Delivery) disown(p *plan) {
 	for t, list := range p.disowned() {
 		for _, e := range list {
-			if d.mesh.removes.Add(t, e) != nil {
+			if err := d.mesh.removes.Add(t, e); err != nil {
+				d.meter.notSent(laneRemove, err)
 				break // that slot's lane is full, the others' need not be
 			}
 		}
@@ -43,6 +44,7 @@ func (d *Delivery) disownKicked(f *Found, kicked []Kicked) {
 		r := k.Route
 		e := schema.Disowned{UID: r.UID, Owner: r.Owner, Session: r.Session, Seq: r.Seq}
 		if err := d.mesh.removes.Add(f.Target, e); err != nil {
+			d.meter.notSent(laneRemove, err)
 			return
 		}
 	}

@@ -1,6 +1,8 @@
 package delivery
 
 import (
+	"errors"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +31,10 @@ type metrics struct {
 	lastSeen   *prometheus.CounterVec // users asked for, by outcome
 	cacheUsers *prometheus.CounterVec // asked for while the cache is on, by whether it knew
 	cacheDrops *prometheus.CounterVec // answers that the cache gave up, by cause
+	calls      *prometheus.CounterVec // of the service that have ended, by call and code
+	serving    prometheus.Gauge       // calls under way
+	refusedAPI *prometheus.CounterVec // HTTP requests that were no call, by code
+	laneFull   *prometheus.CounterVec // what found no room in a lane, by lane
 }
 
 func newMetrics(r prometheus.Registerer, stats func() client.Stats, cached func() int) *metrics {
@@ -72,6 +78,11 @@ func newMetrics(r prometheus.Registerer, stats func() client.Stats, cached func(
 		watches:    f.NewGauge(prometheus.GaugeOpts(opts("watched_users", "Users that are being watched."))),
 		resyncs:    counter("watch_resyncs_total", "Times that a watch looked up again since it may have missed events."),
 		removes:    counter("removed_total", "Routes removed that their gateway had disowned."),
+		calls: f.NewCounterVec(prometheus.CounterOpts(opts("calls_total", "Calls of the service that have ended, over NATS or HTTP, by code: 200, or that of the error; 429 where no worker was free.")),
+			[]string{"call", "code"}),
+		serving:    f.NewGauge(prometheus.GaugeOpts(opts("calls_under_way", "Calls of the service that are being served."))),
+		refusedAPI: counters("api_refused_total", "HTTP requests that were refused before they were a call, by code; 401 for a wrong key.", "code"),
+		laneFull:   counters("lane_full_total", "Messages to a gateway (push) and removals (remove) that were not sent, since too many waited already.", "lane"),
 	}
 }
 
@@ -137,6 +148,26 @@ func (m *metrics) cacheAsked(hits, misses int) {
 }
 
 func (m *metrics) cacheDropped(why dropCause) { m.cacheDrops.WithLabelValues(string(why)).Inc() }
+
+// called counts a call that has ended.
+func (m *metrics) called(name string, code int) {
+	m.calls.WithLabelValues(name, strconv.Itoa(code)).Inc()
+}
+
+func (m *metrics) refused(code int) { add(m.refusedAPI, strconv.Itoa(code), 1) }
+
+// The lanes that may be full.
+const (
+	lanePush   = "push"
+	laneRemove = "remove"
+)
+
+// notSent counts what a lane did not take, where that was for want of room.
+func (m *metrics) notSent(lane string, err error) {
+	if errors.Is(err, client.ErrFull) {
+		add(m.laneFull, lane, 1)
+	}
+}
 
 func (m *metrics) foundLocally(users int) { m.locals.Add(float64(users)) }
 

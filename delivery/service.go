@@ -124,13 +124,17 @@ func (s *Service) handler(ctx context.Context, e endpoint) micro.HandlerFunc {
 func (s *Service) enter() bool {
 	select {
 	case s.places <- struct{}{}:
+		s.d.meter.serving.Inc()
 		return true
 	default:
 		return false
 	}
 }
 
-func (s *Service) leave() { <-s.places }
+func (s *Service) leave() {
+	s.d.meter.serving.Dec()
+	<-s.places
+}
 
 // do serves a call that has a place, however it came: its answer fits a message.
 func (s *Service) do(ctx context.Context, e endpoint, request []byte) ([]byte, error) {
@@ -143,9 +147,11 @@ func (s *Service) do(ctx context.Context, e endpoint, request []byte) ([]byte, e
 	return body, err
 }
 
-// failed gives the code of an error, and tells the operator of one that is not the caller's.
-func (s *Service) failed(e endpoint, err error) int {
+// ended counts a call, gives the code of how it ended, and tells the operator of an error that is not
+// the caller's.
+func (s *Service) ended(e endpoint, err error) int {
 	code := status(err)
+	s.d.meter.called(e.name, code)
 	if code >= 500 {
 		s.config.Log.Warn("call failed", "call", e.name, "code", code, "error", err)
 	}
@@ -163,8 +169,8 @@ func (s *Service) finish() {
 var errBusy = errors.New("too many calls at once, try again in a moment")
 
 func (s *Service) answer(e endpoint, r micro.Request, body []byte, err error) {
+	code := s.ended(e, err)
 	if err != nil {
-		code := s.failed(e, err)
 		// Not r.Error: it notes the error in the request for the endpoint's statistics, which micro
 		// reads as soon as the handler has returned, and that is before the call is served.
 		err = r.Respond(nil, micro.WithHeaders(micro.Headers{

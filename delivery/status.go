@@ -37,8 +37,11 @@ var statuses = []struct {
 	{schema.ErrBad, 400},
 }
 
-// status gives the code of an error; 500 where none is known.
+// status gives the code of an error: 200 of none, 500 where none is known.
 func status(err error) int {
+	if err == nil {
+		return 200
+	}
 	for _, s := range statuses {
 		if errors.Is(err, s.err) {
 			return s.code
