@@ -34,8 +34,8 @@ const sayAgain = 10 * time.Second
 
 // wait dials until NATS is there or ctx ends, and says what it is waiting for. Both it and, after
 // the first connection, nats.go wait by redial between attempts.
-func (d *dialer) wait(ctx context.Context, name string, redial redial, log *slog.Logger) (*nats.Conn, error) {
-	options := append(roleOptions(redial, log), nats.Name(name))
+func (d *dialer) wait(ctx context.Context, name string, redial redial, l *links, log *slog.Logger) (*nats.Conn, error) {
+	options := append(roleOptions(redial, l, log), nats.Name(name))
 	var said time.Time
 	for attempt := 0; ; attempt++ {
 		nc, err := d.dial(options)
@@ -102,7 +102,7 @@ func (d *dialer) where() string {
 }
 
 // roleOptions are those of the connections of a long-running role.
-func roleOptions(redial redial, log *slog.Logger) []nats.Option {
+func roleOptions(redial redial, l *links, log *slog.Logger) []nats.Option {
 	return []nats.Option{
 		nats.ReconnectBufSize(-1), // nothing is written after a reconnect that was meant before it
 		nats.PingInterval(5 * time.Second),
@@ -116,9 +116,13 @@ func roleOptions(redial redial, log *slog.Logger) []nats.Option {
 			}
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
+			l.reconnects.Inc()
 			log.Info("NATS connection back", "name", nc.Opts.Name, "server", nc.ConnectedUrlRedacted())
 		}),
-		nats.ErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) { logNATSError(log, nc, sub, err) }),
+		nats.ErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
+			l.failed(err)
+			logNATSError(log, nc, sub, err)
+		}),
 	}
 }
 

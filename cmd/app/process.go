@@ -115,14 +115,19 @@ func (p *process) connect(ctx context.Context, role deploy.User, n schema.NodeID
 	if err != nil {
 		return nil, err
 	}
+	l, err := newLinks(p.registerer(role, n))
+	if err != nil {
+		return nil, err
+	}
 	boot := schema.NewBoot()
 	var list []*nats.Conn
 	for c := range count {
-		nc, err := d.wait(ctx, fmt.Sprintf("%s/%s/%s/%d", role, n, boot, c+1), redialOf(role), p.log)
+		nc, err := d.wait(ctx, fmt.Sprintf("%s/%s/%s/%d", role, n, boot, c+1), redialOf(role), l, p.log)
 		if err != nil {
 			closeAll(list)
 			return nil, err
 		}
+		l.add(nc)
 		list = append(list, nc)
 	}
 	return list, nil

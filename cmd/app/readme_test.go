@@ -3,6 +3,7 @@ package app
 import (
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -44,4 +45,30 @@ func requireCommand(t *testing.T, file, command string) {
 	}
 	_, err := parse(args, io.Discard, io.Discard)
 	require.NoError(t, err, "%s: rollcall %s", file, command)
+}
+
+// metric is the name of one, its subsystem apart; before a * the beginning of several.
+var metric = regexp.MustCompile("`rollcall_([a-z]+)_([a-z_]+)")
+
+// The metrics that the README names are metrics of the program.
+func TestMetricsOfTheReadme(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	all := metric.FindAllStringSubmatch(string(readme), -1)
+	require.Greater(t, len(all), 10)
+	for _, m := range all {
+		where := "../../" + m[1]
+		if m[1] == "nats" {
+			where = "."
+		}
+		files, err := filepath.Glob(where + "/*.go")
+		require.NoError(t, err)
+		var source strings.Builder
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			require.NoError(t, err)
+			source.Write(text)
+		}
+		require.True(t, strings.Contains(source.String(), `"`+m[2]), "README names %s", m[0])
+	}
 }

@@ -81,6 +81,8 @@ func TestDemoStartsAndEndsInTime(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	_, body = get(t, d.admin+"/metrics")
 	require.Contains(t, body, `rollcall_authority_slots{node="a-1",role="authority",state="ready"} 256`)
+	require.Contains(t, body, `rollcall_nats_connections{node="gw-1",role="gateway",state="up"} 2`)
+	require.Contains(t, body, `rollcall_nats_connections{node="gw-1",role="gateway",state="down"} 0`)
 	_, body = get(t, "http://"+d.gateways[1]+"/")
 	require.Contains(t, body, "<title>")
 
