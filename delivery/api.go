@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"os"
 	"strings"
+
+	"github.com/rollcall-mesh/rollcall/schema"
 )
 
 // apiRoot is where the calls of the service stand as HTTP: POST /v1/lookup and so on.
@@ -130,7 +132,7 @@ type refusal struct {
 
 func refuse(code int, message string) *refusal {
 	r := &refusal{}
-	r.Error.Code, r.Error.Message = code, message
+	r.Error.Code, r.Error.Message = code, schema.Sentence(message)
 	return r
 }
 

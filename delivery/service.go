@@ -174,7 +174,7 @@ func (s *Service) answer(e endpoint, r micro.Request, body []byte, err error) {
 		// Not r.Error: it notes the error in the request for the endpoint's statistics, which micro
 		// reads as soon as the handler has returned, and that is before the call is served.
 		err = r.Respond(nil, micro.WithHeaders(micro.Headers{
-			micro.ErrorHeader:     []string{err.Error()},
+			micro.ErrorHeader:     []string{schema.Sentence(err.Error())},
 			micro.ErrorCodeHeader: []string{strconv.Itoa(code)},
 		}))
 	} else {

@@ -6,9 +6,7 @@ import (
 	"io"
 	"net"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/coder/websocket"
 
@@ -49,12 +47,7 @@ func (e ending) text() string {
 	if e.reason == "" {
 		return e.code.Meaning()
 	}
-	s := strings.ToValidUTF8(e.reason, "?")
-	for len(s) > maxReason {
-		_, last := utf8.DecodeLastRuneInString(s)
-		s = s[:len(s)-last]
-	}
-	return s
+	return schema.Cut(e.reason, maxReason)
 }
 
 // reasons is what watchers are told of a session's end; what is not listed is a leave.

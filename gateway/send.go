@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -85,8 +86,8 @@ func (g *Gateway) askBackend(ctx context.Context, up schema.Up) schema.ServerFra
 
 // backendsAnswer is any JSON value, none, or an error of a micro service.
 func (g *Gateway) backendsAnswer(id string, m *nats.Msg) schema.ServerFrame {
-	if why := m.Header.Get(micro.ErrorHeader); why != "" {
-		return failure(id, schema.FrameBackendError, why, 0)
+	if code, why := m.Header.Get(micro.ErrorCodeHeader), m.Header.Get(micro.ErrorHeader); code != "" || why != "" {
+		return failure(id, schema.FrameBackendError, cmp.Or(why, "error "+code), 0)
 	}
 	f := schema.ServerFrame{Type: schema.TypeSent, ID: id}
 	switch {

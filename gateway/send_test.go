@@ -59,6 +59,8 @@ func TestSend(t *testing.T) {
 			text string
 		}{
 			"micro error": {msg: &nats.Msg{Header: nats.Header{micro.ErrorHeader: {"bob is busy"}, micro.ErrorCodeHeader: {"409"}}}, want: schema.FrameBackendError, text: "bob is busy"},
+			"only a code": {msg: &nats.Msg{Header: nats.Header{micro.ErrorCodeHeader: {"500"}}}, want: schema.FrameBackendError, text: "error 500"},
+			"long error":  {msg: &nats.Msg{Header: nats.Header{micro.ErrorHeader: {"\xff" + strings.Repeat("\x7f", 1<<20)}}}, want: schema.FrameBackendError, text: "?" + strings.Repeat("\x7f", 1023)},
 			"no JSON":     {msg: &nats.Msg{Data: []byte("ok")}, want: schema.FrameBackendError, text: "backend's answer is no JSON value"},
 			"much":        {msg: &nats.Msg{Data: []byte(`"` + strings.Repeat("x", 512<<10) + `"`)}, want: schema.FrameBackendError, text: "backend's answer has 524290 bytes: 524288 are taken"},
 			"too large":   {err: nats.ErrMaxPayload, want: schema.FrameTooLarge, text: "payload is too large for the backend"},
@@ -74,7 +76,7 @@ func TestSend(t *testing.T) {
 		st.backend(func(string, schema.Up) (*nats.Msg, error) { return &nats.Msg{}, nil })
 		send("empty")
 		require.Empty(t, d.next(schema.TypeSent).Reply)
-		for outcome, n := range map[string]float64{"ok": 2, "no_backend": 1, "backend_error": 3, "too_large": 1, "unavailable": 1, "timeout": 1} {
+		for outcome, n := range map[string]float64{"ok": 2, "no_backend": 1, "backend_error": 5, "too_large": 1, "unavailable": 1, "timeout": 1} {
 			require.Equal(t, n, st.metric("sends_total", outcome), outcome)
 		}
 	})

@@ -69,7 +69,7 @@ func readPolicy(uids []schema.UID, m *nats.Msg, err error) (outcome string, _ *s
 		return policyFailed, later(schema.FrameUnavailable, "it cannot be asked whom this client may watch")
 	}
 	if why := m.Header.Get(micro.ErrorHeader); why != "" {
-		return policyFailed, later(schema.FrameUnavailable, why)
+		return policyFailed, later(schema.FrameUnavailable, schema.Sentence(why))
 	}
 	var said schema.WatchReply
 	if json.Unmarshal(m.Data, &said) != nil || said.Allowed == nil {

@@ -38,7 +38,7 @@ func (g *Gateway) fail(s *session, id string, code schema.FrameCode, message str
 // failure is the error frame that answers a frame.
 func failure(id string, code schema.FrameCode, message string, retryAfter time.Duration) schema.ServerFrame {
 	return schema.ServerFrame{
-		Type: schema.TypeError, ID: id, Code: code, Message: message,
+		Type: schema.TypeError, ID: id, Code: code, Message: schema.Sentence(message),
 		Retryable: code.Retryable(), RetryAfterMS: retryAfter.Milliseconds(),
 	}
 }

@@ -165,6 +165,11 @@ func TestServiceBounds(t *testing.T) {
 		require.Equal(t, "413 too large: 1001 uids: a call takes at most 1000", b.call("lookup", `{"uids":`+uidList(1001, short)+`}`))
 		require.Equal(t, "413 too large: 1001 uids: a call takes at most 1000", b.call("push", `{"payload":1,"uids":`+uidList(1001, short)+`}`))
 		require.Equal(t, "413", b.call("push", `{"uids":["u"],"payload":"`+strings.Repeat("x", 300<<10)+`"}`)[:3])
+		for _, wrong := range []string{"x", "\x7f", "é"} { // what is quoted in the answer may be longer there
+			said := b.call("sessions", `{"node":"`+strings.Repeat(wrong, 500_000/len(wrong))+`"}`)
+			require.Contains(t, said, "400 bad request: node")
+			require.Less(t, len(said), 1100)
+		}
 	})
 }
 
