@@ -81,7 +81,7 @@ func newPick(req KickRequest) (pick, error) {
 		return p, bad("token_id: only uid, device and reason go with it")
 	}
 	if err := req.UID.Check(); err != nil {
-		return p, bad("uid: %w", err)
+		return p, bad("%w", err)
 	}
 	if err := checkReason(req.Reason); err != nil {
 		return p, err

@@ -115,6 +115,8 @@ func (d *Delivery) push(ctx context.Context, m Message, recipients []schema.UID,
 
 func (m *Message) check() error {
 	switch {
+	case len(m.Payload) == 0:
+		return bad("payload is missing: it takes any JSON value, null too")
 	case len(m.ID) > schema.MaxMessageID || !utf8.ValidString(m.ID):
 		return bad("id has %d bytes: it takes at most %d of UTF-8", len(m.ID), schema.MaxMessageID)
 	case len(m.Payload) > maxPayload:

@@ -65,7 +65,7 @@ func sessionsAsked(req SessionsRequest) (ask *schema.Sessions, boot schema.BootI
 	}
 	if req.Node != "" {
 		if err := req.Node.Check(); err != nil {
-			return nil, "", bad("node: %w", err)
+			return nil, "", bad("%w", err)
 		}
 	}
 	ok := true

@@ -14,7 +14,7 @@ import (
 // Explain gives all that the authority of a user holds of it.
 func (d *Delivery) Explain(ctx context.Context, uid schema.UID) (schema.Explanation, error) {
 	if err := uid.Check(); err != nil {
-		return schema.Explanation{}, bad("uid: %w", err)
+		return schema.Explanation{}, bad("%w", err)
 	}
 	m, err := d.open(ctx)
 	if err != nil {

@@ -64,8 +64,8 @@ type Bucket struct {
 }
 
 // Open waits until the bucket and its config stand, makes them if it may, and checks the config.
-// It returns the error of schema.Config.Check, ErrForeignBucket, ErrReplicas, or the end of ctx; whatever else
-// is in the way is logged and tried again.
+// It returns the error of schema.Config.Check, ErrForeignBucket, ErrReplicas, ErrSmallMessages, or the
+// end of ctx; whatever else is in the way is logged and tried again.
 func Open(ctx context.Context, nc *nats.Conn, o Options) (*Bucket, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -79,8 +79,15 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Bucket, error) {
 	if err := b.ensure(ctx, 0); err != nil {
 		return nil, fmt.Errorf("open bucket %s: %w", o.Prefix.Bucket(), err)
 	}
+	if most := nc.MaxPayload(); most < minPayload {
+		return nil, fmt.Errorf("%w: it is %d bytes, and rollcall needs %d, which is the default", ErrSmallMessages, most, minPayload)
+	}
 	return b, nil
 }
+
+// minPayload is what a NATS server's messages may have at least, in bytes: an answer to a look-up has up
+// to 512 KiB beside its last user, a push 256 KiB.
+const minPayload = 1 << 20
 
 // Config is what the bucket's config said when it was last opened; View.Config follows it.
 func (b *Bucket) Config() schema.Config {

@@ -91,6 +91,7 @@
 //	name held by a silent process           waited for until its key stood still for a lease
 //	bucket deleted, disk lost               authorities make it, first its config; others wait and
 //	                                        keep their sockets; then each key, under a new boot
+//	server takes only small messages        Open returns ErrSmallMessages
 //	servers lost acknowledged revisions     the next snapshot lowers the view, not the highest fence; a
 //	                                        view that was cut off until the log had passed its old end
 //	                                        again does not know, but each life does by its own key

@@ -23,6 +23,9 @@ var (
 	// ErrReplicas is returned when a bucket was to be made with several copies by a server that is in no
 	// cluster.
 	ErrReplicas = errors.New("a NATS server that is in no cluster keeps one copy: take one, or a cluster of three")
+	// ErrSmallMessages is returned when the NATS server takes messages that are too small for the mesh's:
+	// look-ups of many users and larger pushes would fail, and all others go on.
+	ErrSmallMessages = errors.New("NATS server's max_payload is too small")
 	// ErrFar is returned when a revision to be written above is so far ahead of the bucket's that no lost
 	// tail of a log explains it.
 	ErrFar = errors.New("revision is too far ahead of the bucket's")

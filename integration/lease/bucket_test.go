@@ -167,6 +167,14 @@ func TestForeignBucketIsRefused(t *testing.T) {
 	})
 }
 
+func TestServerOfSmallMessagesIsRefused(t *testing.T) {
+	bubble.RunWith(t, bubble.Options{Config: "max_payload: 1048575"}, func(t *testing.T, s *bubble.Server) {
+		_, err := open(t, s, lease.Options{Create: true})
+		require.ErrorIs(t, err, lease.ErrSmallMessages)
+		require.ErrorContains(t, err, "it is 1048575 bytes")
+	})
+}
+
 func TestConfigOfTheBucketWins(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
 		mine := schema.DefaultConfig()
