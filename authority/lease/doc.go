@@ -39,7 +39,8 @@
 // # Revisions, and who keeps which
 //
 //	Revision    of a key: the bucket's number of its last write. A slot's is its fence
-//	held        of a key, in a table: up to it, what is heard of that key is old news
+//	held        of a key, in a table: up to it, what is heard of that key is old news. 0 where it was in
+//	            a tail that the log has lost
 //	heard       of a process's key: where it was last seen, below held after a lost tail. A sign of life
 //	top         the highest of any key ever seen; bounds what a message may claim (Saw)
 //	Highest     of a slot: the highest fence ever seen, by its key or a message. Never falls
@@ -61,7 +62,9 @@
 //   - Others' silence is measured by one's own monotonic clock, and only while the bucket was in
 //     reach: a failed read or write, or a lost connection, restarts all timers at the next success.
 //   - Of one key a View never goes back, except where a listing proves that the bucket did: it was
-//     read at or after the revision held, and shows less; or the stream is another.
+//     read at or after the revision held, and shows less; or the stream is another; or the log was found
+//     to have lost its tail, and what is held was in it: then any news of the key counts, so that the dead
+//     can be ended, and slots claimed, where their keys are now.
 //   - The highest fence seen of a slot never falls, and a bucket made anew begins above all. A message
 //     raises it by MostAhead above what the keys have shown, no more, but in a young bucket.
 //   - A boot that was not heard of is Unseen, never Gone: it may be newer than what was heard.
@@ -70,10 +73,11 @@
 //     slot's key names it: who owned the slot must stay known to be gone. A boot that has lived and is
 //     not Living has ended, whether it is still Gone or Unseen again.
 //   - View.Revision is a revision up to which nothing was missed. It falls when a reading ends below
-//     what was heard before it, or a notice comes with a revision that was told already.
+//     what was heard before it, as that of a leader which is none any more does too, or a notice comes
+//     with a revision that was told already, which alone proves that the log has lost its tail.
 //   - A since of a lost tail never passes for one of the log that grew in its place: a life whose key was
-//     found below where it stood says none any more, a view forgets those it has heard when its Revision
-//     falls, and one that is not below its key's own revision counts for nothing.
+//     found below where it stood says none any more, a view forgets those it has heard there when its
+//     Revision falls, and one that is not below its key's own revision counts for nothing.
 //
 // # Goroutines
 //
@@ -92,7 +96,7 @@
 //	bucket deleted, disk lost               authorities make it, first its config; others wait and
 //	                                        keep their sockets; then each key, under a new boot
 //	server takes only small messages        Open returns ErrSmallMessages
-//	servers lost acknowledged revisions     the next snapshot lowers the view, not the highest fence; a
+//	servers lost acknowledged revisions     the next snapshots lower the view, not the highest fence; a
 //	                                        view that was cut off until the log had passed its old end
 //	                                        again does not know, but each life does by its own key
 //	view begins or returns after a dead     it has missed the death: a boot that it knew, or that a slot's

@@ -92,7 +92,7 @@ func (v *View) notice(m *nats.Msg) {
 	v.change(func(t *table, now time.Time) []Change {
 		odd = e.rev < t.held(key)
 		if again = t.seen.notice(e.rev); again {
-			t.doubt()
+			t.lose(e.rev - 1)
 		}
 		odd = odd || again || t.seen.gap()
 		return t.put(e, now, false)

@@ -30,16 +30,12 @@ func (l listing) latest() []entry {
 // install takes a listing. It decides every key that has not changed after it: also one that stood
 // higher here, which means that a server lost what it had acknowledged. A stream made anew decides
 // them all; again reports that, because a notice of the new stream may have been taken for old. fell
-// reports that the log has lost its tail.
+// reports that the log seems to have lost its tail.
 func (t *table) install(l listing, now time.Time) (changes []Change, again, fell bool) {
 	again = !t.created.IsZero() && !t.created.Equal(l.created)
 	if again {
 		t.seen.restart()
 		l.after = 0
-	}
-	fell = t.seen.snapshot(l.at, l.after)
-	if again || fell {
-		t.doubt()
 	}
 	t.created = l.created
 	if l.now.After(t.newest) {
@@ -59,20 +55,54 @@ func (t *table) install(l listing, now time.Time) (changes []Change, again, fell
 			changes = append(changes, t.drop(key, now, held)...)
 		}
 	}
+	if fell = t.seen.snapshot(l.at, l.after); fell {
+		t.doubt(l.at)
+	}
 	return changes, again, fell
+}
+
+// doubt takes that the log may have lost its tail behind end: that a gateway had no sessions counts no
+// more where its key said so from there.
+func (t *table) doubt(end schema.Revision) {
+	for _, m := range t.members[Gateway] {
+		if m.rev > end {
+			m.value.Since = 0
+		}
+	}
+}
+
+// lose takes that the log has lost its tail behind end. What was heard from there stays, as a hint, but
+// any news of these keys counts from now on. A slot so far ahead that its fence could not be lifted keeps
+// its owner until the log has come near.
+func (t *table) lose(end schema.Revision) {
+	t.doubt(end)
+	t.configRev = min(t.configRev, end)
+	for i := range t.slots {
+		if rev := t.slots[i].rev; rev > end && rev <= end+MostAhead {
+			t.slots[i].lost = true
+		}
+	}
+	for _, members := range t.members {
+		for _, m := range members {
+			m.lost = m.lost || m.rev > end
+		}
+	}
 }
 
 // held is the revision of what is held of a key, or was before it went missing: up to it, what is
 // heard is old news.
 func (t *table) held(key string) schema.Revision {
 	if s, ok := subjects.ParseSlotKey(key); ok {
+		if t.slots[s].lost {
+			return 0
+		}
 		return t.slots[s].rev
 	}
 	if key == subjects.ConfigKey {
 		return t.configRev
 	}
 	kind, name := subjects.ParseKey(key)
-	if m := t.members[Role(kind)][schema.NodeID(name)]; m != nil {
+	if m := t.members[Role(kind)][schema.NodeID(name)]; m != nil && !m.lost {
 		return m.rev
 	}
 	return 0

@@ -14,6 +14,7 @@ type member struct {
 	node    schema.NodeID
 	state   keyState
 	rev     schema.Revision     // of what is held here, or was before it went missing
+	lost    bool                // that was in a tail which the log has lost
 	value   schema.ProcessValue // the last one written
 	heard   schema.Revision     // that the key was last heard at; below rev after a server has lost its tail
 	changed time.Time           // monotonic; when heard last changed, or the key was first missed
@@ -63,11 +64,11 @@ func (t *table) putMember(r Role, n schema.NodeID, e entry, now time.Time, force
 	if e.rev != m.heard { // old news or not, it is written: who renews it lives
 		m.heard, m.changed = e.rev, now
 	}
-	if e.rev <= m.rev && !force {
+	if e.rev <= m.rev && !m.lost && !force {
 		return nil
 	}
 	before := *m
-	m.rev = e.rev
+	m.rev, m.lost = e.rev, false
 	value, ok := decodeProcess(e)
 	if !ok {
 		m.state = deleted
@@ -113,15 +114,7 @@ func (m *member) drop(now time.Time, floor schema.Revision) {
 	if m.state != absent {
 		m.state, m.changed = absent, now
 	}
-	m.rev = floor
-}
-
-// doubt has no gateway pass for one that had no sessions at some revision: its key may have said so in the
-// tail that the log has lost. What it says from now on counts.
-func (t *table) doubt() {
-	for _, m := range t.members[Gateway] {
-		m.value.Since = 0
-	}
+	m.rev, m.lost = floor, false
 }
 
 // expire ends the lives whose key has been absent for a whole lease, those too that only a slot's

@@ -9,12 +9,16 @@ type progress struct {
 	head schema.Revision // all changes up to here have been heard; 0 = nothing is known
 	from schema.Revision // the latest notices without a gap between them are from..to
 	to   schema.Revision
+
+	// A reading ended below what was heard before, which was up to here: 0 = none did. The log has lost its
+	// tail, or the one who was asked leads it no more. A revision in between tells: it is given out again.
+	fallen schema.Revision
 }
 
 // notice takes the revision of a notice. It reports whether that is given out a second time.
 func (p *progress) notice(rev schema.Revision) (again bool) {
 	switch {
-	case rev <= p.to:
+	case rev <= p.to || p.head < rev && rev <= p.fallen:
 		again = true
 		*p = progress{from: rev, to: rev}
 	case p.to != 0 && rev == p.to+1:
@@ -27,14 +31,14 @@ func (p *progress) notice(rev schema.Revision) (again bool) {
 }
 
 // snapshot takes that everything up to rev has been read, in a reading that began when all up to
-// after was heard. It reports whether the log was found to end below that.
+// after was heard. It reports whether the log seems to end below that.
 func (p *progress) snapshot(rev, after schema.Revision) (fell bool) {
 	switch {
 	case p.head < after: // the log fell while it was read, so this may be from before: another reading follows
 		return false
 	case rev < after:
 		fell = true
-		*p = progress{head: rev}
+		*p = progress{head: rev, fallen: after}
 	}
 	p.head = max(p.head, rev)
 	p.join()

@@ -88,7 +88,7 @@ func (v *View) snapshot(ctx context.Context) error {
 			v.want()
 		}
 		if fell {
-			v.log.Warn("the bucket's log has lost its tail", "at", l.at, "heard", l.after)
+			v.log.Warn("the bucket's log ends below what was heard", "at", l.at, "heard", l.after)
 		}
 		return changes
 	})

@@ -42,6 +42,7 @@ func newTable(c schema.Config) *table {
 type slot struct {
 	state keyState
 	rev   schema.Revision // of what is held here, or was before it went missing; 0 = never seen
+	lost  bool            // that was in a tail which the log has lost
 	owner schema.Process  // of a written key; nobody where its value is none of ours
 	owned bool            // it has an owner, who is not known to be gone
 }
@@ -121,7 +122,7 @@ func (t *table) putConfig(e entry, now time.Time, force bool) []Change {
 
 func (t *table) putSlot(e entry, now time.Time, force bool) []Change {
 	s, ok := subjects.ParseSlotKey(e.key)
-	if !ok || e.rev <= t.slots[s].rev && !force {
+	if !ok || e.rev <= t.slots[s].rev && !t.slots[s].lost && !force {
 		return nil
 	}
 	next := slot{state: deleted, rev: e.rev}
@@ -169,7 +170,7 @@ func (t *table) ownerGone(s slot) bool {
 	case Living:
 		return false
 	}
-	return m.state != absent && m.rev > s.rev
+	return m.state != absent && m.rev > s.rev && !m.lost
 }
 
 // dropSlot notes that a slot's key is not in the bucket; floor is the revision that is old news.

@@ -160,6 +160,41 @@ func TestListingNamesAKeyTwice(t *testing.T) {
 	require.Len(t, changes, 1, "of the gateway")
 }
 
+// What was heard in the tail that a log has lost is not in the bucket: whatever comes next of these keys is
+// news, however low it stands, or nobody could end who dies there.
+func TestAnyNewsCountsAfterALostTail(t *testing.T) {
+	fallen := func() *table {
+		x := tableOf(authorityEntry(100, bootB, schema.StateServing), slotEntry(101, bootB), jsonEntry("slot.8", 60+MostAhead, schema.SlotValue{Node: "a-2", Boot: bootB}))
+		x.seen = progress{head: 60 + MostAhead}
+		_, _, fell := x.install(listing{at: 50, after: 60 + MostAhead, created: epoch, entries: []entry{authorityEntry(12, bootA, schema.StateServing)}}, epoch)
+		require.True(t, fell)
+		require.False(t, x.members[Authority]["a-1"].lost, "one that was asked may have been behind")
+		require.True(t, x.seen.notice(51), "it was not: 51 is given out again")
+		x.lose(50)
+		require.Equal(t, Living, x.members[Authority]["a-1"].standing(bootB), "as a hint")
+		return x
+	}
+	x := fallen()
+	x.put(authorityEntry(51, bootC, schema.StateServing), epoch, false)
+	require.EqualValues(t, 51, x.members[Authority]["a-1"].rev, "where its lease can be ended")
+	require.Equal(t, Gone, x.members[Authority]["a-1"].standing(bootB))
+	x.put(authorityEntry(50, bootA, schema.StateServing), epoch, false)
+	require.EqualValues(t, 51, x.members[Authority]["a-1"].rev, "older than that is old news again")
+
+	x = fallen()
+	x.put(slotEntry(52, bootC), epoch, false)
+	require.EqualValues(t, 52, x.slots[7].rev)
+	require.True(t, x.slots[7].owned, "boot C has taken its key before, unheard: what is held of it is no later one")
+	require.EqualValues(t, 101, x.highest[7])
+
+	x = fallen()
+	x.install(listing{at: 53, after: 50, created: epoch, entries: []entry{authorityEntry(12, bootA, schema.StateServing)}}, epoch)
+	require.EqualValues(t, 12, x.members[Authority]["a-1"].rev)
+	require.Equal(t, Gone, x.members[Authority]["a-1"].standing(bootB))
+	require.Equal(t, absent, x.slots[7].state)
+	require.Equal(t, written, x.slots[8].state, "its fence is too far ahead to be lifted: its owner serves on")
+}
+
 // Names that do not come back are forgotten, those of slots' owners only with the slots.
 func TestAbsentMembersAreForgotten(t *testing.T) {
 	quiet := func(d time.Duration) func(time.Time) time.Duration { return func(time.Time) time.Duration { return d } }

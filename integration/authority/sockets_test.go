@@ -81,3 +81,46 @@ func TestASinceOfALostTailIsNone(t *testing.T) {
 		require.Equal(t, schema.Offline, g.state(t, "bob"))
 	})
 }
+
+// A gateway said that it had no session, in the tail of the log that a server has lost since. It has some
+// now, and says so, at revisions that the workers have heard of before: who takes a slot there waits for
+// it all the same.
+func TestASinceThatWasLostPassesNobody(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		first, second := startWorker(t, s, "a-1"), startWorker(t, s, "a-2")
+		g := &gateway{part: join(t, s, "gateway/gw-1"), me: schema.Process{Node: "gw-1", Boot: schema.NewBoot()}}
+		g.Client = client.New(g.nc, g.view, client.Config{})
+		bubble.Go(t, g.Client.Run)
+		bubble.Until(t, 2*time.Second, "all slots owned", func() bool { return owned(g) == schema.Slots })
+		g.write(t, 0)
+		time.Sleep(20 * time.Second) // shares are even
+		loseTail := s.Keep()
+		time.Sleep(3 * time.Second) // all are connected again
+		renew := func(d time.Duration, since func() schema.Revision) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(3 * time.Second) {
+				g.write(t, since())
+			}
+		}
+		renew(10*time.Minute, g.view.Revision)
+		lost := g.view.Revision()
+		loseTail()
+		time.Sleep(3 * time.Second)
+		none := func() schema.Revision { return 0 }
+		renew(20*time.Second, none)
+		var taken []schema.Slot
+		for slot := range schema.Slot(schema.Slots) {
+			if target(t, g, slot).Authority == first.Me() {
+				taken = append(taken, slot)
+			}
+		}
+		require.Len(t, taken, schema.Slots/2)
+		first.kill()
+		renew(time.Minute, none)
+		for _, slot := range taken {
+			now := target(t, g, slot)
+			require.Equal(t, second.Me(), now.Authority)
+			require.Less(t, now.Fence, lost)
+			require.Equal(t, schema.Unknown, g.state(t, uidOf(slot)), "slot %d", slot)
+		}
+	})
+}

@@ -102,7 +102,35 @@ func TestReplicatedBucket(t *testing.T) {
 			require.Equal(t, winner, target)
 		}
 	}
+	buryOne(t, buckets, views)
 	loseLeader(t, servers, conns, buckets, views)
+}
+
+// buryOne purges the key of a dead process, which is the last message of the bucket: nobody takes that for
+// a log that has lost its tail, and no replica keeps anything of it.
+func buryOne(t *testing.T, buckets []*lease.Bucket, views []*lease.View) {
+	h := lease.NewHolder(buckets[0], views[0], lease.HolderConfig{Role: lease.Gateway, Node: "pod-1"})
+	ctx, stop := context.WithCancel(t.Context())
+	require.NoError(t, h.Run(ctx, func(life context.Context, _ schema.Process) error {
+		stop()
+		<-life.Done()
+		return nil
+	}))
+	require.NoError(t, views[0].Refresh(t.Context()))
+	dead := views[0].Members(lease.Gateway)
+	require.Len(t, dead, 1)
+	require.False(t, dead[0].Alive())
+	require.NoError(t, views[0].Bury(t.Context(), dead[0]))
+	for _, v := range views {
+		before := v.Revision()
+		require.NoError(t, v.Refresh(t.Context()))
+		require.Empty(t, v.Members(lease.Gateway))
+		require.GreaterOrEqual(t, v.Revision(), max(before, dead[0].Revision))
+	}
+	me := schema.Process{Node: "a-1", Boot: schema.NewBoot()}
+	fence, err := buckets[1].Claim(t.Context(), 200, 0, me)
+	require.NoError(t, err)
+	require.Greater(t, fence, dead[0].Revision, "revisions only grow")
 }
 
 // claimAll has three processes claim the same slots at once, and gives what each slot's winner was
