@@ -65,16 +65,16 @@ func (g *Gateway) handler(name schema.Listener) http.Handler {
 func (g *Gateway) accept(w http.ResponseWriter, r *http.Request, name schema.Listener) {
 	enc, ok := offered(r)
 	if !ok {
-		g.refuse(w, refusedProtocol, "unknown subprotocol: offer "+strings.Join(schema.Subprotocols(), " or ")+", or none")
+		g.refuse(w, refusedProtocol)
 		return
 	}
 	if g.draining.Load() {
-		g.refuse(w, refusedDraining, "gateway is going away")
+		g.refuse(w, refusedDraining)
 		return
 	}
 	settle, why := g.door.enter(r.RemoteAddr)
 	if why != "" {
-		g.refuse(w, why, "too many connections")
+		g.refuse(w, why)
 		return
 	}
 	s := g.newSession(r, name, enc, settle)
@@ -141,19 +141,20 @@ const (
 var refusals = map[refusal]struct {
 	status     int
 	retryAfter time.Duration
+	text       string
 }{
-	refusedProtocol: {http.StatusBadRequest, 0},
-	refusedDraining: {http.StatusServiceUnavailable, 5 * time.Second},
-	refusedSessions: {http.StatusServiceUnavailable, 30 * time.Second},
-	refusedBusy:     {http.StatusServiceUnavailable, time.Second},
-	refusedAddr:     {http.StatusTooManyRequests, 5 * time.Second},
+	refusedProtocol: {http.StatusBadRequest, 0, "unknown subprotocol: offer " + strings.Join(schema.Subprotocols(), " or ") + ", or none"},
+	refusedDraining: {http.StatusServiceUnavailable, 5 * time.Second, "gateway is going away"},
+	refusedSessions: {http.StatusServiceUnavailable, 30 * time.Second, "gateway has as many connections as it takes"},
+	refusedBusy:     {http.StatusServiceUnavailable, time.Second, "too many connections are not logged in yet"},
+	refusedAddr:     {http.StatusTooManyRequests, 5 * time.Second, "too many connections from this address are not logged in yet"},
 }
 
-func (g *Gateway) refuse(w http.ResponseWriter, why refusal, text string) {
+func (g *Gateway) refuse(w http.ResponseWriter, why refusal) {
 	g.metrics.refused.WithLabelValues(string(why)).Inc()
 	kind := refusals[why]
 	if kind.retryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(kind.retryAfter.Seconds())))
 	}
-	http.Error(w, text, kind.status)
+	http.Error(w, kind.text, kind.status)
 }

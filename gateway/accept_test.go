@@ -73,9 +73,10 @@ func TestHandshake(t *testing.T) {
 func TestTooManyHandshakes(t *testing.T) {
 	perform(t, func(c *Config) { c.Limits.Handshakes = 2 }, func(t *testing.T, st *stage) {
 		a, b := st.dial(schema.JSON), st.dial(schema.JSON)
-		status, retry, _, _ := st.handshake(nil)
+		status, retry, body, _ := st.handshake(nil)
 		require.Equal(t, http.StatusServiceUnavailable, status)
 		require.Equal(t, "1", retry)
+		require.Equal(t, "too many connections are not logged in yet\n", body)
 		a.send(schema.ClientFrame{Type: schema.TypeHello, Token: "alice"})
 		a.next(schema.TypeConnected)
 		synctest.Wait()
@@ -94,9 +95,10 @@ func TestTooManyHandshakes(t *testing.T) {
 func TestTooManySessions(t *testing.T) {
 	perform(t, func(c *Config) { c.Limits.Sessions = 1 }, func(t *testing.T, st *stage) {
 		st.hello("alice", "d1")
-		status, retry, _, _ := st.handshake(nil)
+		status, retry, body, _ := st.handshake(nil)
 		require.Equal(t, http.StatusServiceUnavailable, status)
 		require.Equal(t, "30", retry)
+		require.Equal(t, "gateway has as many connections as it takes\n", body)
 	})
 }
 

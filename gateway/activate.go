@@ -75,10 +75,30 @@ func (g *Gateway) activate(ctx context.Context, l *life, s *session) (outcome st
 			if s.ctx.Err() != nil {
 				return outcomeGone, lost()
 			}
-			g.log.Info("login not possible now", "session", s.String(), "error", errors.Join(err, res.Code.Err()))
-			return turnedAway("login not possible now", max(hint, busyRetry))
+			why := notNow(res, err)
+			g.log.Info("login not possible now", "session", s.String(), "why", why, "error", err)
+			return turnedAway(why, max(hint, busyRetry))
 		}
 	}
+}
+
+// notNow says why a login was not done in its time, as a close reason.
+func notNow(res schema.LoginResult, err error) string {
+	switch {
+	case errors.Is(err, client.ErrDisconnected):
+		return "gateway is not connected to the mesh"
+	case errors.Is(err, client.ErrUnowned), errors.Is(err, client.ErrNoResponders):
+		return "nobody serves this user's slot now"
+	case errors.Is(err, schema.ErrUnavailable):
+		return "the mesh takes no logins now"
+	case err != nil:
+		return "no answer from the mesh in time"
+	case res.Code == schema.CodeDamped:
+		return "this device is replaced too often"
+	case res.Code == schema.CodeBusy:
+		return "another login of this user, or a rebuild, comes first"
+	}
+	return "login not possible now: " + res.Code.String()
 }
 
 // register asks once; a time-out repeats the same message while its target owns the slot.

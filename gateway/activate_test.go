@@ -114,18 +114,25 @@ func TestRegisterAtNewOwner(t *testing.T) {
 // TestNoTime never gets an answer: the login ends in time, with a hint, and is rolled back where it
 // was last sent.
 func TestNoTime(t *testing.T) {
-	for name, answer := range map[string]any{
-		"time-out":    client.ErrTimeout,
-		"unavailable": refused(schema.CodeUnavailable, 2*time.Second),
-		"damped":      schema.LoginResult{Code: schema.CodeDamped, RetryAfter: 30 * time.Second},
-		"nobody":      client.ErrNoResponders,
+	for name, c := range map[string]struct {
+		answer any
+		why    string
+	}{
+		"time-out":     {client.ErrTimeout, "no answer from the mesh in time"},
+		"unavailable":  {refused(schema.CodeUnavailable, 2*time.Second), "the mesh takes no logins now"},
+		"disconnected": {client.ErrDisconnected, "gateway is not connected to the mesh"},
+		"damped":       {schema.LoginResult{Code: schema.CodeDamped, RetryAfter: 30 * time.Second}, "this device is replaced too often"},
+		"busy":         {schema.LoginResult{Code: schema.CodeBusy}, "another login of this user, or a rebuild, comes first"},
+		"nobody":       {client.ErrNoResponders, "nobody serves this user's slot now"},
+		"retry":        {schema.LoginResult{Code: schema.CodeRetry}, "login not possible now: retry"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			perform(t, nil, func(t *testing.T, st *stage) {
-				st.registers(answer)
+				st.registers(c.answer)
 				start := time.Now()
 				d := st.begin("alice")
 				f := d.next(schema.TypeError)
+				require.Equal(t, c.why, f.Message)
 				require.Equal(t, "h", f.ID)
 				require.Equal(t, schema.FrameUnavailable, f.Code)
 				require.True(t, f.Retryable)

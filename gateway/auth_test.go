@@ -265,6 +265,7 @@ func TestConfig(t *testing.T) {
 		"Listeners: at":  func(c *Config) { c.Listeners = nil },
 		"two are called": func(c *Config) { c.Listeners = append(local, local...) },
 		"listener":       func(c *Config) { c.Listeners = []Listener{{"W S", anywhere{}}} },
+		"config Drain":   func(c *Config) { c.Drain.Rate = -1 },
 		"Limits.Burst":   func(c *Config) { c.Limits.Burst = -1 },
 	} {
 		c := good

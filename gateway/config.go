@@ -151,6 +151,9 @@ func (c *Config) validate() error {
 			return fmt.Errorf("%w: %s", ErrInsecure, l.Addr())
 		}
 	}
+	if c.Drain.Wait < 0 || c.Drain.Rate < 0 || c.Drain.Most < 0 {
+		return errors.New("config Drain: Wait, Rate or Most is negative")
+	}
 	return c.Limits.validate()
 }
 

@@ -69,6 +69,8 @@ func TestUsageErrors(t *testing.T) {
 		"key without API":      {[]string{"delivery", "--node", "d", "--api-key", "0123456789abcdef"}, "--api-listen ADDR"},
 		"half a certificate":   {[]string{"delivery", "--node", "d", "--api-listen", "127.0.0.1:0", "--api-key", "0123456789abcdef", "--api-tls-cert", "x"}, "go together"},
 		"cache below zero":     {[]string{"delivery", "--node", "d", "--route-cache", "-1"}, "--route-cache"},
+		"limit below zero":     {[]string{"gateway", "--auth", "insecure", "--max-rate=-5"}, "--max-rate cannot"},
+		"drain below zero":     {[]string{"all", "--auth", "insecure", "--drain-rate=-5"}, "--drain-rate cannot"},
 		"insecure to all":      {[]string{"gateway", "--auth", "insecure", "--listen", "0.0.0.0:8080"}, "loopback"},
 		"jwt without a key":    {[]string{"gateway"}, "--jwt-key"},
 		"bad node":             {[]string{"authority", "--node", "a.1"}, "--node"},

@@ -1,10 +1,14 @@
 package app
 
 import (
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rollcall-mesh/rollcall/gateway"
 )
 
 // node gives the node name that the settings of a gateway come to.
@@ -81,4 +85,22 @@ func TestConfigCheck(t *testing.T) {
 	}
 	require.Contains(t, run(t, "", "config", "check").failed(t, ExitUsage), "name a file")
 	require.Contains(t, run(t, "", "config", "check", "/nowhere.yaml").failed(t, ExitUsage), "no such file")
+}
+
+// Each limit has a flag of its own; what they say by default is what package gateway documents.
+func TestLimitsOfFlags(t *testing.T) {
+	limits := func(args ...string) gateway.Limits {
+		p, err := parse(append([]string{"gateway"}, args...), io.Discard, io.Discard)
+		require.NoError(t, err)
+		return p.cli.Gateway.Limits.limits()
+	}
+	require.Equal(t, gateway.Limits{
+		MaxBytes: 64 << 10, Sessions: 200_000, Handshakes: 8192, HandshakesPerAddr: 128, QueueFrames: 512, QueueBytes: 1 << 20,
+		Rate: 200, Burst: 1000, SendsInFlight: 16, SendTimeout: 5 * time.Second, Watches: 1000,
+	}, limits())
+	require.Equal(t, gateway.Limits{
+		MaxBytes: 1, Sessions: 2, Handshakes: 3, HandshakesPerAddr: 4, QueueFrames: 5, QueueBytes: 6, Rate: 7, Burst: 8, SendsInFlight: 9,
+		SendTimeout: 10, Watches: 11,
+	}, limits("--max-frame-bytes=1", "--max-connections=2", "--max-handshakes=3", "--max-handshakes-per-addr=4", "--max-queue-frames=5",
+		"--max-queue-bytes=6", "--max-rate=7", "--max-burst=8", "--max-sends=9", "--max-send-wait=10ns", "--max-watches=11"))
 }

@@ -46,18 +46,6 @@ type JWTFlags struct {
 	Leeway    time.Duration `name:"leeway" placeholder:"DURATION" help:"How far clocks may differ."`
 }
 
-// LimitFlags bound what clients can make a gateway do. Their defaults are those of package gateway, and
-// so is 0.
-type LimitFlags struct {
-	Connections int           `name:"connections" default:"200000" placeholder:"N" help:"Connections at a time. Default 200000."`
-	FrameBytes  int64         `name:"frame-bytes" default:"65536" placeholder:"N" help:"Size of a client's frame. Default 65536."`
-	Rate        int           `name:"rate" default:"200" placeholder:"N" help:"Frames a second from one client. Default 200."`
-	Burst       int           `name:"burst" default:"1000" placeholder:"N" help:"Frames at once from one client. Default 1000."`
-	Watches     int           `name:"watches" default:"1000" placeholder:"N" help:"Users that one client may follow. Default 1000."`
-	Sends       int           `name:"sends" default:"16" placeholder:"N" help:"Sends of one client without an answer. Default 16."`
-	SendWait    time.Duration `name:"send-wait" default:"5s" placeholder:"DURATION" help:"How long a backend may take to answer what a client has sent. Default 5s."`
-}
-
 // DrainFlags say how a gateway ends.
 type DrainFlags struct {
 	Wait time.Duration `name:"wait" placeholder:"DURATION" help:"Time between not ready and the first close, for load balancers."`
@@ -75,6 +63,9 @@ func (c *GatewayCmd) check() error {
 func (f *GatewayFlags) check() error {
 	list, err := named(f.Listen)
 	if err != nil {
+		return err
+	}
+	if err := f.checkLimits(); err != nil {
 		return err
 	}
 	switch f.Auth {
@@ -137,11 +128,8 @@ func (p *process) gatewayRole(node schema.NodeID, f *GatewayFlags) (part, error)
 		}
 		return p.runGateway(ctx, gateway.Config{
 			Node: node, Listeners: open, Auth: auth, Origins: f.Origins, WatchOff: f.Watch.Off, WatchPolicy: f.Watch.Policy,
-			Limits: gateway.Limits{
-				Sessions: f.Limits.Connections, MaxBytes: f.Limits.FrameBytes, Rate: f.Limits.Rate,
-				Burst: f.Limits.Burst, Watches: f.Limits.Watches, SendsInFlight: f.Limits.Sends, SendTimeout: f.Limits.SendWait,
-			},
-			Drain: gateway.Drain{Wait: f.Drain.Wait, Rate: f.Drain.Rate},
+			Limits: f.Limits.limits(),
+			Drain:  gateway.Drain{Wait: f.Drain.Wait, Rate: f.Drain.Rate},
 		})
 	}, nil
 }
