@@ -87,6 +87,7 @@ func TestWhatIsReportedWrittenArrives(t *testing.T) {
 		float64(total)/took.Seconds(), r.reached.Load(), r.acked.Load(), r.unsure.Load(), logins, float64(logins)/took.Seconds(), r.refused.Load())
 	t.Logf("%d received by %d sessions: %d left when told, %d were cut off; nothing reported written is missing, nothing came twice or out of order",
 		received, len(r.lists), left, cut)
+	t.Logf("connections to NATS lost meanwhile: %d", r.m.lost.Load())
 	require.Empty(t, r.wrong, "who is there all the time is reached, or nobody can tell at the moment")
 	require.NotZero(t, r.acked.Load())
 	require.NotZero(t, left)

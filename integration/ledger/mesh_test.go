@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +31,8 @@ const patience = 30 * time.Second
 type mesh struct {
 	t         *testing.T
 	nats      *app.NATS
-	addresses []string // of the gateways
+	addresses []string     // of the gateways
+	lost      atomic.Int32 // connections to NATS: a busy machine can be silent for too long
 }
 
 func newMesh(t *testing.T) *mesh {
@@ -62,7 +64,13 @@ func newMesh(t *testing.T) *mesh {
 
 func (m *mesh) connect(u deploy.User) *nats.Conn {
 	m.t.Helper()
-	nc, err := nats.Connect("", append(m.nats.Options(u), nats.ReconnectBufSize(-1))...)
+	nc, err := nats.Connect("", append(m.nats.Options(u), nats.ReconnectBufSize(-1), nats.MaxReconnects(-1),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // not to stderr
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				m.lost.Add(1)
+			}
+		}))...)
 	require.NoError(m.t, err)
 	m.t.Cleanup(nc.Close)
 	return nc
