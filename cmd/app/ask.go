@@ -55,7 +55,7 @@ func (s *session) asker() (*asker, error) {
 		nats.MaxReconnects(-1),
 		nats.ErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
 			if errors.Is(err, nats.ErrPermissionViolation) {
-				a.end(fmt.Errorf("%w: %s: connect as one that may, such as backend or operator", errRefused, oneLine(err)))
+				a.end(fmt.Errorf("%w: %s: connect as one that may, such as operator", errRefused, oneLine(err)))
 				return
 			}
 			logNATSError(log, nc, sub, err)

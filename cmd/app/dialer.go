@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -103,6 +104,7 @@ func (d *dialer) where() string {
 
 // roleOptions are those of the connections of a long-running role.
 func roleOptions(redial redial, l *links, log *slog.Logger) []nats.Option {
+	var told refusals
 	return []nats.Option{
 		nats.ReconnectBufSize(-1), // nothing is written after a reconnect that was meant before it
 		nats.PingInterval(5 * time.Second),
@@ -121,9 +123,34 @@ func roleOptions(redial redial, l *links, log *slog.Logger) []nats.Option {
 		}),
 		nats.ErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
 			l.failed(err)
-			logNATSError(log, nc, sub, err)
+			if !errors.Is(err, nats.ErrPermissionViolation) || told.anew(err.Error()) {
+				logNATSError(log, nc, sub, err)
+			}
 		}),
 	}
+}
+
+// refusals are those that the log has had in the last minute: who is refused a subject tries on, several
+// times a second. The zero value is ready. At refusalsMost all are forgotten.
+type refusals struct {
+	mu   sync.Mutex
+	told map[string]time.Time
+}
+
+const refusalsMost = 256
+
+// anew reports whether a refusal is to be told, and notes that it was.
+func (r *refusals) anew(what string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last, ok := r.told[what]; ok && time.Since(last) < time.Minute {
+		return false
+	}
+	if r.told == nil || len(r.told) >= refusalsMost {
+		r.told = make(map[string]time.Time)
+	}
+	r.told[what] = time.Now()
+	return true
 }
 
 // logNATSError says what came over no request: above all that the server refuses a subject, which

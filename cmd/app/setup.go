@@ -9,7 +9,6 @@ import (
 
 	"github.com/rollcall-mesh/rollcall/authority/directory"
 	"github.com/rollcall-mesh/rollcall/authority/lease"
-	"github.com/rollcall-mesh/rollcall/deploy"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
@@ -35,33 +34,34 @@ func (c *SetupCmd) Run(s *session) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	prefix, err := s.cli.prefix()
+	a, err := s.asker()
 	if err != nil {
 		return err
 	}
-	d, err := s.cli.dialer(deploy.Operator)
-	if err != nil {
-		return err
+	defer a.close()
+	err = c.apply(s, a)
+	if refused := a.ended(); refused != nil {
+		return refused // says more than what came of it
 	}
-	nc, err := d.once("rollcall setup")
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	ctx, cancel := context.WithTimeoutCause(s.ctx, c.Timeout, fmt.Errorf("%w: no answer from JetStream within %v", errUnreachable, c.Timeout))
+	return err
+}
+
+// apply makes the bucket where there is none, and the change.
+func (c *SetupCmd) apply(s *session, a *asker) error {
+	ctx, cancel := context.WithTimeoutCause(a.ctx, c.Timeout, fmt.Errorf("%w: no answer from JetStream within %v", errUnreachable, c.Timeout))
 	defer cancel()
-	b, err := lease.Open(ctx, nc, lease.Options{Prefix: prefix, Create: true, Replicas: c.Replicas, Log: s.log(slog.LevelWarn)})
+	b, err := lease.Open(ctx, a.nc, lease.Options{Prefix: a.prefix, Create: true, Replicas: c.Replicas, Log: s.log(slog.LevelWarn)})
 	if err != nil {
 		return err
 	}
 	if has := b.Replicas(); c.Replicas > has {
-		fmt.Fprintf(s.err, "the bucket is there, with %d copy: --replicas counts for a new one (`nats stream edit %s --replicas %d` gives it more)\n", has, prefix.BucketStream(), c.Replicas)
+		fmt.Fprintf(s.err, "the bucket is there, with %d copy: --replicas counts for a new one (`nats stream edit %s --replicas %d` gives it more)\n", has, a.prefix.BucketStream(), c.Replicas)
 	}
 	before := b.Config()
 	if err := c.prepare(ctx, b); err != nil {
 		return err
 	}
-	after, err := b.Configure(ctx, c.change)
+	after, err := b.Configure(ctx, c.put)
 	if err != nil {
 		return err
 	}
@@ -82,8 +82,8 @@ func (c *SetupCmd) check() error {
 	return nil
 }
 
-// change puts the flags that were given into the settings.
-func (c *SetupCmd) change(to *schema.Config) error {
+// put puts the flags that were given into the settings.
+func (c *SetupCmd) put(to *schema.Config) error {
 	to.Policy = cmp.Or(c.Policy, to.Policy)
 	if c.MaxSessions != nil {
 		to.MaxSessions = *c.MaxSessions

@@ -195,6 +195,12 @@ func TestSetup(t *testing.T) {
 	r = process.Run(t, operator, "", "setup", "--replicas", "3")
 	require.Zero(t, r.Code, r.Err)
 	require.Contains(t, r.Err, "with 1 copy")
+	for _, other := range []deploy.User{deploy.Backend, deploy.Gateway} {
+		r = process.Run(t, s.as(other), "", "setup", "--grace", "1s")
+		require.Equal(t, app.ExitFailed, r.Code)
+		require.Contains(t, r.Err, "NATS refuses this user a subject", string(other))
+		require.NotContains(t, r.Err, "context canceled")
+	}
 	r = process.Run(t, operator, "", "setup", "--ttl", "30s")
 	require.Equal(t, app.ExitUsage, r.Code)
 	require.Contains(t, r.Err, "3 heartbeats")
