@@ -12,6 +12,8 @@
 // was really sent to the socket, not what the client makes of it, which would hide a message that
 // came twice.
 //
+// Watchers are clients and backends of this process too; package watching judges what they are told.
+//
 // What is asserted is exact: the sessions that a look-up shows are those that the devices hold, and
 // after a last message to all, every ledger holds what it should, once. Times are generous bounds
 // for a busy machine; each test logs what it measured.
