@@ -22,6 +22,7 @@ import (
 const (
 	watchingClients  = 100
 	watchingBackends = 2
+	lateBackends     = 30 // that begin in a failover
 	watchedUsers     = 200
 )
 
@@ -161,7 +162,7 @@ func (g *gallery) restart(at *gateway) *gateway {
 	return again
 }
 
-// TestWatchersSeeTheTruth kills and drains authorities and gateways, and has watches rest, while users
+// TestWatchersSeeTheTruth has watches rest, and kills and drains authorities and gateways, while users
 // come and go. After it has settled every view is the truth; meanwhile nobody who stays is told to have
 // gone or come, and no stamp goes back.
 func TestWatchersSeeTheTruth(t *testing.T) {
@@ -171,8 +172,17 @@ func TestWatchersSeeTheTruth(t *testing.T) {
 	one, two := m.gateways[0], m.gateways[1]
 	g.churn(time.Second, one, two)
 
+	g.setWatch(t, "off")
+	m.eventually("all watches rest", func() bool { return g.clients(atRest) })
+	g.churn(500*time.Millisecond, one, two)
+	require.True(t, g.clients(atRest))
 	m.authorities[0].Signal(syscall.SIGKILL)
-	g.churn(time.Second, one, two)
+	g.setWatch(t, "on") // so that everybody is looked up while half of the slots are rebuilt
+	for i := range lateBackends {
+		g.onlookers = append(g.onlookers, g.follow(fmt.Sprintf("late backend %d", i)))
+		g.churn(20*time.Millisecond, one, two)
+	}
+	g.churn(500*time.Millisecond, one, two)
 	m.authorities[0] = process.StartWith(t, m.nats.As(deploy.Authority), "authority", "--node", "a-1")
 	g.churn(time.Second, one, two)
 	two.Signal(syscall.SIGKILL)
@@ -180,13 +190,6 @@ func TestWatchersSeeTheTruth(t *testing.T) {
 	g.churn(500*time.Millisecond, one)
 	two = g.restart(two)
 	g.churn(time.Second, one, two)
-
-	g.setWatch(t, "off")
-	m.eventually("all watches rest", func() bool { return g.clients(atRest) })
-	g.churn(500*time.Millisecond, one, two)
-	require.True(t, g.clients(atRest))
-	g.setWatch(t, "on")
-	g.churn(500*time.Millisecond, one, two)
 
 	m.authorities[1].Signal(syscall.SIGTERM)
 	g.churn(time.Second, one, two)
@@ -198,10 +201,15 @@ func TestWatchersSeeTheTruth(t *testing.T) {
 	g.churn(500*time.Millisecond, one, two)
 	churned := time.Since(begun)
 
+	defer func() {
+		if t.Failed() {
+			t.Log(g.judge())
+		}
+	}()
 	m.eventually("look-ups show who is there", g.asHeld)
 	m.eventually("every view is the truth", func() bool { return len(g.judge().Wrong) == 0 })
 	verdict := g.judge()
-	t.Logf("%d clients and %d backends watch %d users through %v: settled %v later; %d frames that named %d users", watchingClients, watchingBackends,
+	t.Logf("%d clients and %d backends watch %d users through %v: settled %v later; %d frames that named %d users", watchingClients, watchingBackends+lateBackends,
 		watchedUsers, churned.Round(time.Millisecond), (time.Since(begun) - churned).Round(time.Millisecond), verdict.Frames, verdict.Users)
 	require.True(t, verdict.Fair(), verdict.String())
 }
