@@ -48,15 +48,23 @@ func (g *Gateway) send(s *session, f schema.ClientFrame) {
 	}
 }
 
-// maxReply bounds a backend's answer, in bytes: a client takes frames of 1 MiB, and some more may wait
-// for it.
-const maxReply = 512 << 10
+const (
+	maxFrame = 1 << 20 // what a client takes, in bytes
+	// maxReply bounds a backend's answer, in bytes: some more may wait for the client.
+	maxReply = 512 << 10
+)
 
 // ask asks the backend and tells the client what became of it.
 func (g *Gateway) ask(s *session, up schema.Up) {
 	f := g.askBackend(s.ctx, up)
 	if s.ctx.Err() != nil {
 		return // nobody waits for it any more
+	}
+	if s.enc == schema.Msgpack && len(f.Reply) > maxReply/2 { // a number may take thrice as much there as in JSON
+		if size := len(encode(s.enc, f)); size > maxFrame {
+			g.metrics.drop(dropPayload)
+			f = failure(up.ID, schema.FrameBackendError, fmt.Sprintf("backend's answer has %d bytes as msgpack: a client takes %d", size, maxFrame), 0)
+		}
 	}
 	g.metrics.sent(f)
 	g.reply(s, f)

@@ -82,6 +82,30 @@ func TestSend(t *testing.T) {
 	})
 }
 
+// TestAnswerGrowsInMsgpack: each -0 takes nine bytes there.
+func TestAnswerGrowsInMsgpack(t *testing.T) {
+	perform(t, nil, func(t *testing.T, st *stage) {
+		answer := func(n int) []byte { return []byte("[" + strings.Repeat("-0,", n) + "0]") }
+		for enc, most := range map[schema.Encoding]int{schema.JSON: 170_000, schema.Msgpack: 116_000} {
+			d := st.dial(enc)
+			d.send(schema.ClientFrame{Type: schema.TypeHello, Token: "alice"})
+			d.next(schema.TypeConnected)
+			d.ws.SetReadLimit(1 << 20)
+			for _, n := range []int{most, 170_000} {
+				st.backend(func(string, schema.Up) (*nats.Msg, error) { return &nats.Msg{Data: answer(n)}, nil })
+				d.send(schema.ClientFrame{Type: schema.TypeSend, Payload: []byte("1")})
+				if n == most {
+					require.Len(t, d.next(schema.TypeSent).Reply, len(answer(n)))
+					continue
+				}
+				f := d.next(schema.TypeError)
+				require.Equal(t, schema.FrameBackendError, f.Code)
+				require.Contains(t, f.Message, "as msgpack: a client takes 1048576")
+			}
+		}
+	})
+}
+
 func TestSendsInFlight(t *testing.T) {
 	perform(t, func(c *Config) { c.Limits.SendsInFlight = 2 }, func(t *testing.T, st *stage) {
 		d := st.hello("alice", "d1")

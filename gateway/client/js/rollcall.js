@@ -40,6 +40,7 @@ export const SUBPROTOCOL = "rollcall.v1.json";
 
 const CONNECT_TIMEOUT = 15_000;
 const PROBE_GRACE = 5_000;
+const CLOSE_GRACE = 500; // for the close behind an error
 const KEEPALIVE_MOST = 25_000;
 const STABLE_AFTER = 10_000;
 const RETRY_AFTER_MOST = 300_000;
@@ -101,7 +102,7 @@ export class Client {
     if (!options.url) throw new TypeError("url is needed");
     if (options.token === undefined) throw new TypeError("token is needed");
     this.#WebSocket = options.WebSocket ?? globalThis.WebSocket;
-    if (!this.#WebSocket) throw new TypeError("no global WebSocket here: pass one as option");
+    if (!this.#WebSocket) throw new TypeError("no global WebSocket here, as browsers and Node from 22 have: pass one as option");
     this.#options = options;
     this.#resume = options.resume;
   }
@@ -349,7 +350,7 @@ class Connection {
     socket.onopen = () => socket.send(JSON.stringify(hello));
     socket.onmessage = (event) => this.#receive(event.data);
     socket.onclose = (event) => this.#closed(event.code, event.reason);
-    socket.onerror = () => {}; // a close follows and says more
+    socket.onerror = () => this.#failed();
   }
 
   /** Ends the connection from this side, without a report. */
@@ -358,6 +359,7 @@ class Connection {
     for (const timer of this.#pauses) clearTimeout(timer);
     const socket = this.#socket;
     socket.onopen = socket.onmessage = socket.onclose = null;
+    socket.onerror = () => {}; // some count an error that nobody takes as uncaught
     socket.close(code, reason);
     this.session = null;
     for (const { reject } of this.#waiting.values()) reject(new RollcallError("lost", "the connection ended before the answer"));
@@ -470,6 +472,11 @@ class Connection {
   #probe() {
     this.write({ type: "ping" });
     this.#arm("silence", PROBE_GRACE, () => this.#giveUp(3002, "nothing from the gateway"));
+  }
+
+  /** A close follows and says more, but not in Node 20 and 22 where nobody listens at the address. */
+  #failed() {
+    if (!this.session) this.#arm("connect", CLOSE_GRACE, () => this.#giveUp(1006, "connection failed"));
   }
 
   #giveUp(code, reason) {

@@ -95,6 +95,21 @@ test("hello and connected", async (t) => {
   assert.equal(sockets(), 1, "a second start changes nothing");
 });
 
+test("an error without a close, as Node's WebSocket has it where nobody listens", async (t) => {
+  const { seen, tick } = await begin(t);
+  FakeWebSocket.all[0].onerror({});
+  tick(500);
+  assert.equal(seen.states.at(-1).phase, "waiting");
+  assert.equal(seen.states.at(-1).reason, "connection failed");
+  tick(500);
+  await settle();
+  const { ws } = login();
+  FakeWebSocket.all[0].onerror({}); // what the old socket still says is of no interest
+  ws.onerror({});
+  tick(500);
+  assert.equal(seen.states.at(-1).phase, "connected", "it stands until its close comes");
+});
+
 test("every close code: reconnect, new token or stop", async (t) => {
   for (const code of [...Object.keys(CLOSE_CODES).map(Number), 3599, 4000]) {
     await t.test(String(code), async (t) => {
