@@ -52,6 +52,29 @@ func TestAClaimWithoutAnswerKeepsUpNothingElse(t *testing.T) {
 	})
 }
 
+// The bucket answers no reads while a fence is to be lifted and the gateways are to be listed: another
+// slot is dropped and claimed meanwhile, time and again.
+func TestASilentReadKeepsUpNothingElse(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		w := startWorker(t, s, "a-1")
+		g := startGateway(t, s, "gw-1")
+		reads := []*bubble.Rule{w.link.Lose("$JS.API.STREAM.MSG.GET.>", -1), w.link.Lose("$JS.API.STREAM.INFO.>", -1)}
+		zero := target(t, g, 0)
+		w.view.Saw(0, zero.Fence+50)
+		bubble.Until(t, time.Second, "slot 0 is read in vain", func() bool { return reads[0].Hits() > 0 })
+		for range 10 {
+			one := target(t, g, 1)
+			g.deleteKey(t, 1)
+			g.fenceAbove(t, 300*time.Millisecond, one)
+		}
+		require.Positive(t, reads[1].Hits(), "the gateways are listed in vain")
+		for _, r := range reads {
+			r.Remove()
+		}
+		g.fenceAbove(t, 10*time.Second, schema.Target{Slot: 0, Fence: zero.Fence + 50})
+	})
+}
+
 // Many slots are claimed in vain: no more than 64 claims are under way, and all come through when the
 // bucket answers again.
 func TestClaimsUnderWayAreBounded(t *testing.T) {
