@@ -27,8 +27,8 @@
 //	       rebuilt, reconnect, loss, 5 min --> look up again ----> Changed ..., Resync
 //
 // It owns the plan of a push, the lanes to the gateways, the cache, and the service; it keeps nothing
-// of users but, where WithCache has it so, the answers of the last second. New is the one place that starts something: the mesh may not be in reach yet, and a
-// backend should not have to wait for it.
+// of users but, where WithCache has it so, the answers of the last second. New is the one place that
+// starts something: the mesh may not be in reach yet, and a backend should not have to wait for it.
 //
 // Invariants:
 //   - Results align with the recipients, duplicates included; a session gets a message at most once
@@ -63,8 +63,7 @@
 //
 // Goroutines: New starts one, which keeps the view and the client and ends with Close, and one that
 // hears of events where there is a cache. A push whose cached routes are refused has one a look-up,
-// and waits for it. The Service
-// has one a call being served, at most Workers. An ack wait has one a message, in package client,
+// and waits for it. The Service has one a call being served, at most Workers. An ack wait has one a message, in package client,
 // for at most 30.5 s. A watch has none: it runs in its caller's.
 //
 //	failure                        what happens
@@ -82,7 +81,7 @@
 //	events lost, or too many       everything cached is looked up again: at once where that is noticed
 //	                               (reconnect, 16,384 events waiting), else within a second
 //	events not permitted           the same: a new device may be missed for a second
-//	lane of a gateway full         the routes are unknown, nothing was sent
+//	lane of a gateway full         the routes are unknown, nothing was sent; counted in lane_full_total
 //	gateway asked for sessions     404 where none lives under that name, 504 where it is silent
 //	consumer of a watch is slow    8,192 events wait; one more is lost, all is looked up, and Resync says so
 //	watch of over 10,000 users     ErrTooLarge; each costs a subscription
