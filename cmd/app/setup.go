@@ -108,8 +108,8 @@ func (c *SetupCmd) put(to *schema.Config) error {
 }
 
 func (c *SetupCmd) print(s *session, before, after schema.Config) error {
-	if before.LeaseMS != after.LeaseMS || before.HeartbeatMS != after.HeartbeatMS || before.TTLMS != after.TTLMS {
-		fmt.Fprintln(s.err, "lease, heartbeat and ttl are read at the start: restart the processes, one after the other")
+	for _, line := range restarts(before, after) {
+		fmt.Fprintln(s.err, line)
 	}
 	if c.JSON {
 		return printJSON(s.out, after)
