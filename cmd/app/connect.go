@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -32,7 +33,9 @@ type ConnectCmd struct {
 // {"to":"bob","text":"text"}; a line of JSON as it is; another as {"text":...}.
 func (c *ConnectCmd) Run(s *session) error {
 	t := &terminal{command: c, out: s.out, err: s.err}
-	cl, err := client.New(c.config(t))
+	config := c.config(t)
+	config.Logger = s.log(slog.LevelWarn)
+	cl, err := client.New(config)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}
@@ -54,7 +57,7 @@ func (c *ConnectCmd) config(t *terminal) client.Config {
 	return client.Config{
 		URL: c.URL, Token: client.FixedToken(c.Token), Name: "rollcall/" + version(), Encoding: encoding,
 		Device: c.Device, Flag: c.Flag, Level: level, Resume: c.Resume,
-		OnMessage: t.message, OnPresence: t.presence, OnState: t.state,
+		OnMessage: t.message, OnPresence: t.presence, OnWatchRefused: t.refused, OnState: t.state,
 	}
 }
 
@@ -90,9 +93,17 @@ func (t *terminal) presence(users []schema.WatchedUser) {
 	}
 }
 
+// refused tells of users whom the client may not watch.
+func (t *terminal) refused(uids []schema.UID, why error) {
+	for _, u := range uids {
+		t.say(stateLine{State: "not watched", UID: u, Error: why.Error()}, "%s is not watched: %s", printable(string(u)), printable(oneLine(why)))
+	}
+}
+
 // stateLine is a change of the connection, as JSON.
 type stateLine struct {
 	State   string           `json:"state"`
+	UID     schema.UID       `json:"uid,omitempty"` // of one who is not watched
 	Session schema.SessionID `json:"session,omitempty"`
 	Node    schema.NodeID    `json:"node,omitempty"`
 	DelayMS int64            `json:"delay_ms,omitempty"`

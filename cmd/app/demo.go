@@ -25,7 +25,7 @@ type DemoCmd struct {
 	Listen     []string `name:"listen" default:"127.0.0.1:8080,127.0.0.1:8081" placeholder:"ADDR" help:"A gateway listens on each, with the page. Default: 127.0.0.1:8080 and 8081."`
 	NATSListen string   `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"ADDR" help:"Where its NATS server listens. Whoever gives no credentials is the operator. Default: 127.0.0.1:4222."`
 	Admin      string   `name:"admin-listen" default:"127.0.0.1:8090" placeholder:"ADDR" help:"Where /healthz, /readyz and /metrics are served. Default: 127.0.0.1:8090."`
-	Data       string   `name:"data" placeholder:"DIR" help:"Where NATS keeps its files. Default: a temporary folder, removed at the end."`
+	Data       string   `name:"data" placeholder:"DIR" help:"Where NATS keeps its files; no two demos at a time may have the same. Default: a temporary folder, removed at the end."`
 }
 
 // check tells what is wrong with the flags beyond their form.

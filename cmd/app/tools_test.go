@@ -2,6 +2,8 @@ package app
 
 import (
 	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,4 +105,13 @@ func TestProgressOfACall(t *testing.T) {
 	}
 	_, err := progress(6, 5)
 	require.Error(t, err)
+}
+
+func TestWhoIsNotWatchedIsTold(t *testing.T) {
+	var people, programs strings.Builder
+	why := errors.New("not_allowed: not yours")
+	(&terminal{command: &ConnectCmd{}, out: &people}).refused([]schema.UID{"bob", "eve"}, why)
+	(&terminal{command: &ConnectCmd{Output: Output{JSON: true}}, out: &programs}).refused([]schema.UID{"bob"}, why)
+	require.Contains(t, people.String(), "eve is not watched: not_allowed: not yours\n")
+	require.JSONEq(t, `{"state":"not watched","uid":"bob","error":"not_allowed: not yours"}`, programs.String())
 }

@@ -68,6 +68,7 @@ func (s *session) again(ctx context.Context, refused *RefusedError, named, uids 
 	c := s.client
 	switch {
 	case refused.Retryable:
+		s.log.Warn("watch refused for the moment: it is tried again", "users", len(uids), "error", refused)
 		select {
 		case <-time.After(max(refused.RetryAfter, pause)):
 		case <-ctx.Done():
