@@ -22,9 +22,6 @@ type Kicked struct {
 	Result schema.KickResult
 }
 
-// maxReason is what fits a WebSocket close frame, in bytes.
-const maxReason = 123
-
 // kickRounds bounds how often a kick is repeated that went out under an overtaken fence.
 const kickRounds = 3
 
@@ -95,8 +92,8 @@ func newPick(req KickRequest) (pick, error) {
 }
 
 func checkReason(reason string) error {
-	if len(reason) > maxReason || !utf8.ValidString(reason) {
-		return bad("reason has %d bytes: at most %d of UTF-8 fit a close frame", len(reason), maxReason)
+	if len(reason) > schema.MaxCloseReason || !utf8.ValidString(reason) {
+		return bad("reason has %d bytes: at most %d of UTF-8 fit a close frame", len(reason), schema.MaxCloseReason)
 	}
 	return nil
 }

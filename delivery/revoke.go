@@ -87,7 +87,7 @@ func (d *Delivery) Revoke(ctx context.Context, req RevokeRequest) ([]Kicked, err
 }
 
 func (r *RevokeRequest) check() error {
-	if err := errors.Join(r.UID.Check(), r.Device.Check()); err != nil {
+	if err := cmp.Or(r.UID.Check(), r.Device.Check()); err != nil {
 		return bad("%w", err)
 	}
 	if len(r.TokenID) > schema.MaxTokenID {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,21 +71,23 @@ func (id *Identity) check() error {
 	return nil
 }
 
-// wrong tells what is out of its range, whoever is to blame.
+// wrong tells the first thing that is out of its range, whoever is to blame: it goes into a close
+// reason, which is one line.
 func (id *Identity) wrong() error {
-	err := errors.Join(id.UID.Check(), id.Device.Check(), id.Flag.Check())
-	if len(id.TokenID) > schema.MaxTokenID {
-		err = errors.Join(err, fmt.Errorf("token id has %d bytes: it takes at most %d", len(id.TokenID), schema.MaxTokenID))
-	}
-	if len(id.Watch) > schema.MaxAuthWatch {
-		err = errors.Join(err, fmt.Errorf("watch names %d users: it takes at most %d", len(id.Watch), schema.MaxAuthWatch))
+	switch err := cmp.Or(id.UID.Check(), id.Device.Check(), id.Flag.Check()); {
+	case err != nil:
+		return err
+	case len(id.TokenID) > schema.MaxTokenID:
+		return fmt.Errorf("token id has %d bytes: it takes at most %d", len(id.TokenID), schema.MaxTokenID)
+	case len(id.Watch) > schema.MaxAuthWatch:
+		return fmt.Errorf("watch names %d users: it takes at most %d", len(id.Watch), schema.MaxAuthWatch)
 	}
 	for i, u := range id.Watch {
-		if bad := u.Check(); bad != nil {
-			return errors.Join(err, fmt.Errorf("watch[%d]: %w", i, bad))
+		if err := u.Check(); err != nil {
+			return fmt.Errorf("watch[%d]: %w", i, err)
 		}
 	}
-	return err
+	return nil
 }
 
 // unlisted gives those of uids, each named once, whom neither the client's own uid nor its token lets

@@ -232,6 +232,16 @@ func TestInsecure(t *testing.T) {
 	require.ErrorIs(t, err, ErrBadToken)
 }
 
+// What is wrong goes into a close reason or a frame's message: one line, however much is wrong.
+func TestOneFaultIsTold(t *testing.T) {
+	id := Identity{UID: "", Device: "\x00", Flag: "NO", TokenID: strings.Repeat("x", schema.MaxTokenID+1)}
+	require.ErrorContains(t, id.check(), "uid")
+	require.NotContains(t, id.check().Error(), "\n")
+	_, err := credentials(&session{}, schema.ClientFrame{Device: "\x00", Flag: "NO", Level: "king"})
+	require.ErrorContains(t, err, "king")
+	require.NotContains(t, err.Error(), "\n")
+}
+
 type anywhere struct {
 	net.Listener
 	ip net.IP

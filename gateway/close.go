@@ -17,9 +17,6 @@ import (
 // client's own.
 const closeWait = 2 * time.Second
 
-// maxReason is what a close frame holds of a reason, in bytes.
-const maxReason = 123
-
 // ending is how a session ends, as its client sees it.
 type ending struct {
 	code   schema.CloseCode
@@ -42,12 +39,12 @@ func (e ending) withHint(code schema.FrameCode, retryAfter time.Duration) ending
 	return e
 }
 
-// text is the close reason: valid UTF-8 of at most maxReason bytes.
+// text is the close reason: valid UTF-8 of at most schema.MaxCloseReason bytes.
 func (e ending) text() string {
 	if e.reason == "" {
 		return e.code.Meaning()
 	}
-	return schema.Cut(e.reason, maxReason)
+	return schema.Cut(e.reason, schema.MaxCloseReason)
 }
 
 // reasons is what watchers are told of a session's end; what is not listed is a leave.

@@ -129,7 +129,7 @@ var ErrInsecure = errors.New("authentication insecure on a listener that is not 
 
 // validate names the field that is wrong.
 func (c *Config) validate() error {
-	if err := errors.Join(c.Node.Check(), c.Prefix.Check()); err != nil {
+	if err := cmp.Or(c.Node.Check(), c.Prefix.Check()); err != nil {
 		return err
 	}
 	if c.Auth == nil {

@@ -10,6 +10,9 @@ import (
 // goes with it is short English for people.
 type CloseCode uint16
 
+// MaxCloseReason is what a WebSocket close frame holds of a reason, in bytes.
+const MaxCloseReason = 123
+
 // The close codes that a session can end with.
 const (
 	CloseBye           CloseCode = 1000

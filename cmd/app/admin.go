@@ -75,7 +75,7 @@ func (h *health) serveReady(w http.ResponseWriter, _ *http.Request) {
 	for _, c := range checks {
 		line := "ready"
 		if err := c.ready(); err != nil {
-			line, status = "not ready: "+err.Error(), http.StatusServiceUnavailable
+			line, status = "not ready: "+oneLine(err), http.StatusServiceUnavailable
 		}
 		text += fmt.Sprintf("%s: %s\n", c.name, line)
 	}
