@@ -19,14 +19,29 @@ import (
 //	                                                  -> superseded       closed
 //
 // A session that has been dirty for a TTL is closed: its route has gone, and nobody can reach it.
-// It runs whether or not the gateway has a life.
+// It runs whether or not the gateway has a life. On a machine that wakes it late it keeps its pace all
+// the same, by visiting all slots that are due by then: 256 delays of a quarter of a second would let
+// routes go that are alive.
 func (g *Gateway) sweep(ctx context.Context) error {
-	for n := schema.Slot(0); ; n = (n + 1) % schema.Slots {
-		if lease.Wait(ctx, g.view.Config().Flush()/schema.Slots) != nil {
+	n, last := schema.Slot(0), g.now()
+	for {
+		step := g.view.Config().Flush() / schema.Slots
+		if lease.Wait(ctx, step) != nil {
 			return nil
 		}
-		g.flushSlot(n)
+		var visits int
+		for visits, last = due(last, g.now(), step); visits > 0; visits-- {
+			g.flushSlot(n)
+			n = (n + 1) % schema.Slots
+		}
 	}
+}
+
+// due counts the steps from last to now, and gives when the latest of them was. Of more than a round of
+// all slots it forgets the rest.
+func due(last, now, step time.Duration) (visits int, latest time.Duration) {
+	steps := (now - last) / step
+	return int(min(steps, schema.Slots)), last + steps*step
 }
 
 // touching is a session whose sign of life is under way.
