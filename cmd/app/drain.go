@@ -61,6 +61,8 @@ func (c *DrainCmd) Run(s *session) error {
 				fmt.Fprintf(s.out, "%s drains: %d left\n", c.Node, left)
 			}
 			last = left
+		case time.Since(heard) > drainSilent && !a.nc.IsConnected():
+			return fmt.Errorf("%w: NATS is not there any more, as when a demo ends, which holds it: whether %s has ended is not known", errUnreachable, c.Node)
 		case time.Since(heard) > drainSilent:
 			return fmt.Errorf("%w: %s: %w", errUnreachable, c.Node, err)
 		}
