@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
@@ -84,6 +86,9 @@ func (d *Delivery) readSeen(ctx context.Context, seen []Seen) {
 // errSeenLate is returned when the bucket did not answer in time. A server says nothing to who may not read.
 var errSeenLate = fmt.Errorf("read last seen: no answer within %v, or this user may not read it", seenWithin)
 
+// errNoSeen is returned when nobody answers for the bucket.
+var errNoSeen = errors.New("read last seen: its bucket is not there, or JetStream is out of reach: rollcall setup --last-seen 720h makes it")
+
 func (d *Delivery) readOne(ctx context.Context, s *Seen) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -91,6 +96,9 @@ func (d *Delivery) readOne(ctx context.Context, s *Seen) error {
 	m, err := d.nc.RequestWithContext(ctx, d.s.prefix.LastSeenGet(s.UID), nil)
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if errors.Is(err, nats.ErrNoResponders) {
+		return errNoSeen
 	}
 	if err != nil {
 		return fmt.Errorf("read last seen: %w", err)
