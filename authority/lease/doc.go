@@ -28,8 +28,8 @@
 //	   answers: ErrNameTaken|                          | own boot at another revision |
 //	                        v                          +------------------------------+
 //	                    (process ends)                 |
-//	                                                   +- dead, deleted, or a former boot of this process
-//	                                                   |  (a lost tail): ErrLost --------> taking
+//	                                                   +- dead, deleted, or another boot below where this
+//	                                                   |  one stood (a lost tail): ErrLost --> taking
 //	                                                   +- key or bucket missing: work goes on until
 //	                                                   |  the bucket stands: ErrBucketLost -> taking
 //	                                                   +- another boot: ErrTakenOver -> (process ends)
@@ -99,6 +99,8 @@
 //	servers lost acknowledged revisions     the next snapshots lower the view, not the highest fence; a
 //	                                        view that was cut off until the log had passed its old end
 //	                                        again does not know, but each life does by its own key
+//	and a key names who stood there before  a former life, or a process before this one: the life ends,
+//	                                        and the next asks whether anybody answers, as the first did
 //	view begins or returns after a dead     it has missed the death: a boot that it knew, or that a slot's
 //	key was purged                          key names, is Gone when its key has been absent for a lease
 //	a writer names a revision himself       the server's own, behind it, counts

@@ -44,7 +44,7 @@ type Holder struct {
 	now chan struct{} // 1: a renewal is wanted at once
 
 	// owned by Run, which changes it between two lives
-	former []schema.BootID // of earlier lives, at most maxGone, the latest last
+	held schema.Revision // the highest at which the key was known to be this process's; 0 = it never was
 
 	mu      sync.Mutex
 	renewed time.Time  // start of the last acknowledged attempt; zero = no life
@@ -105,8 +105,8 @@ func (h *Holder) Run(ctx context.Context, work func(ctx context.Context, me sche
 	if err := h.c.validate(); err != nil {
 		return fmt.Errorf("hold lease: %w", err)
 	}
-	for first := true; ; first = false {
-		l, err := h.take(ctx, first)
+	for {
+		l, err := h.take(ctx)
 		if ctx.Err() != nil {
 			h.setRenewed(time.Time{}, connection{})
 			h.resign(l)
@@ -120,33 +120,25 @@ func (h *Holder) Run(ctx context.Context, work func(ctx context.Context, me sche
 		if !errors.Is(err, ErrLost) && !errors.Is(err, ErrBucketLost) {
 			return err
 		}
-		h.retire(l.me.Boot)
 		h.c.Log.Warn("lease lost, beginning anew", "boot", string(l.me.Boot), "why", err)
 	}
-}
-
-// retire notes a boot that this process does not use any more.
-func (h *Holder) retire(b schema.BootID) {
-	if len(h.former) == maxGone {
-		h.former = h.former[1:]
-	}
-	h.former = append(h.former, b)
 }
 
 // life is one boot's hold of the key. Only the goroutine that renews it touches the rest.
 type life struct {
 	me  schema.Process
 	rev schema.Revision // at which the key stands, as far as known; 0 = never written
+	top schema.Revision // the highest at which it stood
 
 	// The log has lost its tail under this life: what was heard of it before may never have been, and
 	// the key says no Since any more.
 	rewound bool
 }
 
-// found notes where the key was found to stand.
-func (l *life) found(at schema.Revision) {
-	l.rewound = l.rewound || at < l.rev
-	l.rev = at
+// stands notes where the key was found, or written.
+func (l *life) stands(at schema.Revision) {
+	l.rewound = l.rewound || at < l.top
+	l.rev, l.top = at, max(l.top, at)
 }
 
 // live runs work while the life lasts. It returns why the life ended, or what work returned.
@@ -167,6 +159,7 @@ func (h *Holder) live(ctx context.Context, l *life, work func(context.Context, s
 	err := work(workCtx, l.me)
 	stop()
 	wg.Wait()
+	h.held = max(h.held, l.top)
 	h.setRenewed(time.Time{}, connection{})
 	if ended != nil {
 		return fmt.Errorf("boot %s: %w", l.me.Boot, ended)
@@ -199,7 +192,7 @@ func (h *Holder) resign(l *life) {
 	value.State = schema.StateDead
 	for {
 		e, err := h.b.read(ctx, h.key)
-		switch judge(l.me.Boot, h.former, e, err) {
+		switch judge(l.me.Boot, e, err) {
 		case mine:
 			if _, err = h.b.swap(ctx, h.key, value, e.rev); err == nil {
 				h.c.Log.Info("lease resigned", "boot", string(l.me.Boot))

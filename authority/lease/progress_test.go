@@ -121,7 +121,6 @@ func TestVerdict(t *testing.T) {
 		"mine, but dead":         {authorityEntry(3, bootA, schema.StateDead), nil, dead},
 		"another":                {authorityEntry(3, bootB, schema.StateJoining), nil, other},
 		"another, dead":          {authorityEntry(3, bootB, schema.StateDead), nil, dead},
-		"an own former one":      {authorityEntry(3, bootC, schema.StateServing), nil, dead},
 		"deleted":                {marker, nil, dead},
 		"not a value of ours":    {entry{rev: 3, data: []byte("x")}, nil, dead},
 		"no key":                 {entry{}, ErrNoKey, bucketGone},
@@ -131,7 +130,7 @@ func TestVerdict(t *testing.T) {
 		"connection closed":      {entry{}, nats.ErrConnectionClosed, closed},
 		"the server is in haste": {entry{}, &jetstream.APIError{Code: 503}, unclear},
 	} {
-		require.Equal(t, c.want, judge(bootA, []schema.BootID{bootC}, c.e, c.err), name)
+		require.Equal(t, c.want, judge(bootA, c.e, c.err), name)
 	}
 }
 

@@ -92,7 +92,7 @@ func (h *Holder) renewOnce(ctx context.Context, l *life) error {
 		return err
 	}
 	l.rewound = l.rewound || rev <= value.Since // which was heard before the write
-	l.rev = rev
+	l.stands(rev)
 	h.setRenewed(start, over)
 	return nil
 }
@@ -104,12 +104,15 @@ func (h *Holder) attemptWait() time.Duration { return h.b.Config().Renew() / 3 }
 // goes on: nothing could be read, or the key still names it.
 func (h *Holder) settle(ctx context.Context, l *life) error {
 	e, err := h.b.read(ctx, h.key)
-	switch judge(l.me.Boot, h.former, e, err) {
+	switch judge(l.me.Boot, e, err) {
 	case mine:
-		l.found(e.rev)
+		l.stands(e.rev)
 	case dead:
 		return fmt.Errorf("%w: key %s at revision %d", ErrLost, h.key, e.rev)
 	case other:
+		if e.rev < l.top {
+			return fmt.Errorf("%w: the log has lost its tail, and key %s names who stood there before, at revision %d", ErrLost, h.key, e.rev)
+		}
 		return fmt.Errorf("%w: key %s at revision %d", ErrTakenOver, h.key, e.rev)
 	case bucketGone:
 		return h.bucketLost(ctx, l)
@@ -132,9 +135,9 @@ func (h *Holder) bucketLost(ctx context.Context, l *life) error {
 			return err
 		}
 		e, err := h.b.read(ctx, h.key)
-		switch judge(l.me.Boot, h.former, e, err) {
+		switch judge(l.me.Boot, e, err) {
 		case mine:
-			l.found(e.rev)
+			l.stands(e.rev)
 			return nil
 		case unclear:
 			if Wait(ctx, retryLast) != nil {

@@ -15,7 +15,6 @@ import (
 type candidate struct {
 	h     *Holder
 	life  *life
-	first bool    // of this process: a name that is taken is then another's
 	asked inquiry // what is known of the present holder
 	tried bool    // the key may have been written: an answer may have been lost
 	said  bool    // that the key cannot be had
@@ -23,8 +22,8 @@ type candidate struct {
 
 // take draws a boot and takes the node's key with it. When ctx ends on the way it gives the life
 // too if its key may have been written, so that it can be resigned.
-func (h *Holder) take(ctx context.Context, first bool) (*life, error) {
-	c := &candidate{h: h, first: first, life: &life{me: schema.Process{Node: h.c.Node, Boot: schema.NewBoot()}}}
+func (h *Holder) take(ctx context.Context) (*life, error) {
+	c := &candidate{h: h, life: &life{me: schema.Process{Node: h.c.Node, Boot: schema.NewBoot()}}}
 	for {
 		free, err := c.look(ctx)
 		if err != nil {
@@ -43,7 +42,7 @@ func (h *Holder) take(ctx context.Context, first bool) (*life, error) {
 func (c *candidate) look(ctx context.Context) (free bool, err error) {
 	e, err := c.h.b.read(ctx, c.h.key)
 	c.life.rev = e.rev
-	switch judge(c.life.me.Boot, c.h.former, e, err) {
+	switch judge(c.life.me.Boot, e, err) {
 	case closed:
 		return false, err
 	case bucketGone:
@@ -55,12 +54,11 @@ func (c *candidate) look(ctx context.Context) (free bool, err error) {
 		return true, nil
 	case dead:
 		if v, ok := decodeProcess(e); ok && v.Boot == c.life.me.Boot { // declared dead before its first answer
-			c.h.retire(v.Boot)
 			c.life.me.Boot = schema.NewBoot()
 		}
 		return true, nil
 	case other:
-		if !c.first {
+		if held := c.h.held; held != 0 && e.rev >= held { // below it the log has lost its tail, and brings back who stood here before
 			return false, fmt.Errorf("%w: at revision %d", ErrTakenOver, e.rev)
 		}
 		return c.h.ask(ctx, &c.asked, e)

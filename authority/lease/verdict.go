@@ -2,7 +2,6 @@ package lease
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/rollcall-mesh/rollcall/schema"
 )
@@ -14,15 +13,14 @@ type verdict uint8
 const (
 	unclear    verdict = iota // the key could not be read: try again
 	mine                      // it names this life: compare-and-swap at its revision
-	dead                      // state dead, deleted, not a value of ours, or a former life of this process
+	dead                      // state dead, deleted, or not a value of ours
 	other                     // it names another boot, not dead
 	bucketGone                // no such key and no marker, or no bucket
 	closed                    // the connection is closed for good
 )
 
-// judge reads a verdict off the node's key. former are the boots that this process had before: a server
-// that has lost the tail of its log may bring one back, which nobody else holds.
-func judge(boot schema.BootID, former []schema.BootID, e entry, err error) verdict {
+// judge reads a verdict off the node's key.
+func judge(boot schema.BootID, e entry, err error) verdict {
 	switch {
 	case errors.Is(err, ErrNoBucket), errors.Is(err, ErrNoKey):
 		return bucketGone
@@ -37,8 +35,6 @@ func judge(boot schema.BootID, former []schema.BootID, e entry, err error) verdi
 		return dead
 	case v.Boot == boot:
 		return mine
-	case slices.Contains(former, v.Boot):
-		return dead
 	}
 	return other
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // A server loses the tail of its log, and with it the end of a worker's former life: the key names that
-// boot again, alive. No other process holds the name: the next life begins, and serves.
+// boot again, alive. Nobody answers for it: the next life begins, and serves.
 func TestAFormerBootThatReturnsIsNobodyElse(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
 		w := startWorker(t, s, "a-1")
@@ -36,5 +36,25 @@ func TestAFormerBootThatReturnsIsNobodyElse(t *testing.T) {
 			require.NoError(t, w.run.Wait(), "it has ended")
 		default:
 		}
+	})
+}
+
+// The lost tail may be so long that the key names a process which stood there before this one: killed,
+// and started again, twice. It is asked, and does not answer.
+func TestAKilledPredecessorThatReturnsIsAsked(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		w := startWorker(t, s, "a-1")
+		time.Sleep(time.Second)
+		loseTail := s.Keep()
+		for range 2 {
+			w.kill()
+			w = startWorker(t, s, "a-1")
+			time.Sleep(5 * time.Second)
+		}
+		before := w.Me()
+		loseTail()
+		bubble.Until(t, 20*time.Second, "its next life", func() bool { return w.Me() != before })
+		bubble.Until(t, time.Minute, "it serves", w.Ready)
+		require.NotEqual(t, before, w.Me(), "a boot never returns")
 	})
 }

@@ -25,6 +25,7 @@
 //	TestAuthorityCutOff               its connection, short and long TestGatewayCutOff        its network, three times as long
 //	TestAuthorityWithoutJetStream     everything but the bucket      TestGatewayStoppedInARebuild
 //	TestAuthorityKilledBeforeCommit   between a kick and a commit    TestAuthorityJoins       a third beside two with a million routes
+//	TestStoresRestored                two of three disks are older copies: the log loses its tail
 //	TestKilledLeaderOfTheEvents       kill -9 of the leader of the stream of events, while users come and go
 //
 // Each row prints its figures and requires the bounds that the project has set itself. A pass says by
