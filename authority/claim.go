@@ -52,8 +52,11 @@ func (w *Worker) claim(ctx context.Context, k *keeper) {
 		}
 		c.underWay[target.Slot] = struct{}{}
 		c.running.Go(func() {
-			c.answers <- w.claimOne(ctx, target)
-			w.look()
+			won := w.claimOne(ctx, target)
+			c.answers <- won
+			if won.Fence > 0 { // one that failed is tried again at the next beat: it may fail as fast as it is asked
+				w.look()
+			}
 		})
 	}
 }
