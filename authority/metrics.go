@@ -64,6 +64,9 @@ func newMetrics(r prometheus.Registerer, w *Worker) *metrics {
 		again:  plain("last_seen_repeated_total", "Entries sent to the bucket last_seen once more, for want of an acknowledgement."),
 		lost:   plain("last_seen_lost_total", "Entries that the bucket last_seen has missed."),
 	}
+	for _, how := range [...]string{endedByProof, endedByLease} { // from 0 on: an alert on the first needs it
+		m.endings.WithLabelValues(how)
+	}
 	w.gauges(f)
 	return m
 }

@@ -60,7 +60,7 @@ func newMetrics(r prometheus.Registerer, stats func() client.Stats, cached func(
 	counted("lookup_again_total", "Users asked for once more, since the owner of their slot had changed.", func(s client.Stats) uint64 { return s.Again })
 	size := opts("cache_users", "Users whose whereabouts are cached.")
 	f.NewGaugeFunc(prometheus.GaugeOpts(size), func() float64 { return float64(cached()) })
-	return &metrics{
+	m := &metrics{
 		lastSeen:   counters("last_seen_users_total", "Users whose last time there was asked for: found, absent or failed.", "outcome"),
 		cacheUsers: counters("cache_lookup_users_total", "Users asked for while the cache is on: hit where it knew of them, else miss.", "outcome"),
 		cacheDrops: counters("cache_drops_total", "Users that the cache has dropped, by cause.", "cause"),
@@ -84,6 +84,10 @@ func newMetrics(r prometheus.Registerer, stats func() client.Stats, cached func(
 		refusedAPI: counters("api_refused_total", "HTTP requests that were refused before they were a call, by code; 401 for a wrong key.", "code"),
 		laneFull:   counters("lane_full_total", "Messages to a gateway (push) and removals (remove) that were not sent, since too many waited already.", "lane"),
 	}
+	for _, lane := range [...]string{lanePush, laneRemove} { // from 0 on: an alert on the first needs it
+		m.laneFull.WithLabelValues(lane)
+	}
+	return m
 }
 
 func (m *metrics) looked(found []Found, took time.Duration) {

@@ -143,11 +143,12 @@ var refusals = map[refusal]struct {
 	retryAfter time.Duration
 	text       string
 }{
-	refusedProtocol: {http.StatusBadRequest, 0, "unknown subprotocol: offer " + strings.Join(schema.Subprotocols(), " or ") + ", or none"},
-	refusedDraining: {http.StatusServiceUnavailable, 5 * time.Second, "gateway is going away"},
-	refusedSessions: {http.StatusServiceUnavailable, 30 * time.Second, "gateway has as many connections as it takes"},
-	refusedBusy:     {http.StatusServiceUnavailable, time.Second, "too many connections are not logged in yet"},
-	refusedAddr:     {http.StatusTooManyRequests, 5 * time.Second, "too many connections from this address are not logged in yet"},
+	refusedHandshake: {}, // answered by the library
+	refusedProtocol:  {http.StatusBadRequest, 0, "unknown subprotocol: offer " + strings.Join(schema.Subprotocols(), " or ") + ", or none"},
+	refusedDraining:  {http.StatusServiceUnavailable, 5 * time.Second, "gateway is going away"},
+	refusedSessions:  {http.StatusServiceUnavailable, 30 * time.Second, "gateway has as many connections as it takes"},
+	refusedBusy:      {http.StatusServiceUnavailable, time.Second, "too many connections are not logged in yet"},
+	refusedAddr:      {http.StatusTooManyRequests, 5 * time.Second, "too many connections from this address are not logged in yet"},
 }
 
 func (g *Gateway) refuse(w http.ResponseWriter, why refusal) {

@@ -29,6 +29,8 @@ const (
 	outcomeInternal    = "internal"
 )
 
+var allOutcomes = [...]string{outcomeOK, outcomeBadToken, outcomeExpired, outcomeRefused, outcomeRevoked, outcomeSuperseded, outcomeUnavailable, outcomeGone, outcomeInternal}
+
 // hello takes a client's hello: a login begins beside the reader, which goes on. A hello with a
 // field out of its range is answered, and the client may send a better one while there is time.
 func (g *Gateway) hello(s *session, f schema.ClientFrame) {

@@ -28,6 +28,8 @@ const (
 	dropWatchReport drop = "watch_report" // an event that the server or client library has lost
 )
 
+var allDrops = [...]drop{dropRate, dropInFlight, dropAcks, dropAckWaits, dropQueueFull, dropPayload, dropMalformed, dropChase, dropLeave, dropWatchReport}
+
 // metrics count what the gateway does. They exist whether or not anybody registers them.
 type metrics struct {
 	states    [stateEnd]atomic.Int64
@@ -90,6 +92,7 @@ func newMetrics(g *Gateway) *metrics {
 		}
 		return 0
 	})
+	m.begin()
 	for r := range m.results {
 		m.results[r] = m.pushes.WithLabelValues(schema.PushResult(r).String())
 	}
@@ -110,6 +113,23 @@ func newMetrics(g *Gateway) *metrics {
 		g.ofLife(func(l *life) float64 { return float64(l.ackWaits.Load()) }))
 	gauge("oldest_dirty_seconds", "How long the longest life sign has not been told.", nil, func() float64 { return g.oldestDirty().Seconds() })
 	return m
+}
+
+// begin has what is counted by a closed set stand at 0 from the start: an alert on the first step of a
+// counter needs it.
+func (m *metrics) begin() {
+	for _, why := range allDrops {
+		m.drops.WithLabelValues(string(why))
+	}
+	for why := range refusals {
+		m.refused.WithLabelValues(string(why))
+	}
+	for _, code := range schema.CloseCodes() {
+		m.closes.WithLabelValues(strconv.Itoa(int(code)))
+	}
+	for _, outcome := range allOutcomes {
+		m.logins.WithLabelValues(outcome)
+	}
 }
 
 // queues are those of a life.

@@ -11,6 +11,16 @@ import (
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
+// An alert on the first drop, refusal or close needs the 0 before it.
+func TestCountersBeginAtZero(t *testing.T) {
+	bus, view := new(fakeBus), newFakeView()
+	st := &stage{t: t, g: newGateway(bus, bus, view, Config{Node: "gw-1", Auth: Insecure{}}.withDefaults())}
+	st.g.holder = newFakeHolder()
+	for name, label := range map[string]string{"drops_total": "queue_full", "refused_total": "handshake", "closes_total": "3006", "logins_total": "superseded"} {
+		require.Zero(t, st.metric(name, label), name)
+	}
+}
+
 // Each queue has its own gauge: which one stands tells what is wedged.
 func TestEachQueueIsMeasured(t *testing.T) {
 	bus, view := new(fakeBus), newFakeView()
