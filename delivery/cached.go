@@ -60,7 +60,7 @@ func (k *cached) run(ctx context.Context) {
 	sub, err := k.listen(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			k.log.Error("look-ups are not cached, since no events are heard", "error", err)
+			k.log.Error("look-ups are not cached, since no events are heard", "err", err)
 		}
 		return
 	}

@@ -101,7 +101,7 @@ func (d *Delivery) run(ctx context.Context) {
 	bucket, err := lease.Open(ctx, d.nc, lease.Options{Prefix: d.s.prefix, Log: d.s.log})
 	if err != nil {
 		if ctx.Err() == nil {
-			d.s.log.Error("delivery cannot work with this mesh", "error", err)
+			d.s.log.Error("delivery cannot work with this mesh", "err", err)
 		}
 		d.failed = fmt.Errorf("open the mesh: %w", err)
 		close(d.opened)
@@ -112,7 +112,7 @@ func (d *Delivery) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := d.mesh.view.Run(ctx); err != nil && ctx.Err() == nil {
-			d.s.log.Error("delivery hears nothing of the mesh any more", "error", err)
+			d.s.log.Error("delivery hears nothing of the mesh any more", "err", err)
 		}
 	})
 	if d.mesh.cache != nil {

@@ -29,7 +29,7 @@ func (d *Delivery) disown(p *plan) {
 func (d *Delivery) carryDisowned(ctx context.Context, t schema.Target, list []schema.Disowned) {
 	removed, err := d.mesh.client.Remove(ctx, t, list)
 	if err != nil {
-		d.s.log.Debug("disowned routes not removed", "target", t, "routes", len(list), "error", err)
+		d.s.log.Debug("disowned routes not removed", "target", t, "routes", len(list), "err", err)
 		return
 	}
 	d.meter.removed(removed)

@@ -37,7 +37,7 @@ func (d *Delivery) fallBack(ctx context.Context, subject string, m Message, p *p
 		}
 	}
 	if failed > 0 {
-		d.s.log.Warn("unreached not published", "subject", subject, "users", failed, "error", err)
+		d.s.log.Warn("unreached not published", "subject", subject, "users", failed, "err", err)
 	}
 	d.meter.fellBack(sent, failed)
 	return failed

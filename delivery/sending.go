@@ -148,7 +148,7 @@ func (s *sending) send(at []int32, try int) {
 		x.done = func() { s.arrive(arrival{answer: x}) }
 		if err := s.hand(b.to, x, alone); err != nil {
 			s.d.meter.notSent(lanePush, err)
-			s.d.s.log.Debug("push not sent", "gateway", b.to, "recipients", len(b.at), "error", err)
+			s.d.s.log.Debug("push not sent", "gateway", b.to, "recipients", len(b.at), "err", err)
 			s.p.settle(b.at, make([]schema.PushResult, len(b.at))) // unknown
 			continue
 		}

@@ -153,7 +153,7 @@ func (s *Service) ended(e endpoint, err error) int {
 	code := status(err)
 	s.d.meter.called(e.name, code)
 	if code >= 500 {
-		s.config.Log.Warn("call failed", "call", e.name, "code", code, "error", err)
+		s.config.Log.Warn("call failed", "call", e.name, "code", code, "err", err)
 	}
 	return code
 }
@@ -181,7 +181,7 @@ func (s *Service) answer(e endpoint, r micro.Request, body []byte, err error) {
 		err = r.Respond(body)
 	}
 	if err != nil {
-		s.config.Log.Debug("answer not sent", "call", e.name, "error", err)
+		s.config.Log.Debug("answer not sent", "call", e.name, "err", err)
 	}
 }
 

@@ -128,7 +128,7 @@ func (d *Delivery) reports(ctx context.Context) (reports []schema.StatusReport, 
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				d.s.log.Debug("authority's status not known", "authority", member.Process, "error", err)
+				d.s.log.Debug("authority's status not known", "authority", member.Process, "err", err)
 				missing = append(missing, member.Process.Node)
 				return
 			}

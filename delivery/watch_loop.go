@@ -15,14 +15,8 @@ import (
 	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
-// Times and sizes of a watch.
-const (
-	eventsWaiting = 8192            // events not yet taken; one more is lost, and all is looked up again
-	lookAgain     = 2 * time.Second // between look-ups of what is not known
-	lookAtAll     = 5 * time.Minute // core NATS loses in silence
-	lookAtMost    = 1000            // uids a look-up
-	subscribeWait = 2 * time.Second
-)
+// subscribeWait is for how long the server may take to hear of subscriptions.
+const subscribeWait = 2 * time.Second
 
 // watch is one watch under way: all in the caller's goroutine.
 type watch struct {
@@ -44,7 +38,7 @@ type watch struct {
 
 func newWatch(nc *nats.Conn, p subjects.Prefix, look func(context.Context, []schema.UID) ([]Found, error), uids []schema.UID, yield func(Sighting, error) bool) *watch {
 	w := &watch{nc: nc, prefix: p, look: look, order: uids, yield: yield, lost: func() {},
-		events: make(chan *nats.Msg, eventsWaiting), users: make(map[schema.UID]*client.Watched, len(uids))}
+		events: make(chan *nats.Msg, client.EventsWaiting), users: make(map[schema.UID]*client.Watched, len(uids))}
 	for _, u := range uids {
 		if w.users[u] == nil {
 			user := client.NewWatched(u)
@@ -78,7 +72,7 @@ func (w *watch) follow(ctx context.Context) error {
 
 // changes takes events, and looks up again what needs it, until ctx ends.
 func (w *watch) changes(ctx context.Context, back chan nats.Status) error {
-	tick, all := time.NewTicker(lookAgain), time.NewTicker(lookAtAll)
+	tick, all := time.NewTicker(client.LookAgain), time.NewTicker(client.LookAtAll)
 	defer tick.Stop()
 	defer all.Stop()
 	for {
@@ -193,7 +187,7 @@ func (w *watch) stale() (uids []schema.UID) {
 // who are not as they were told.
 func (w *watch) learn(ctx context.Context, uids []schema.UID, then func(*client.Watched) bool) error {
 	heard := w.heard(ctx)
-	for some := range slices.Chunk(uids, lookAtMost) {
+	for some := range slices.Chunk(uids, client.LookAtMost) {
 		for _, u := range some {
 			w.users[u].Ask()
 		}

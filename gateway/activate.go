@@ -76,7 +76,7 @@ func (g *Gateway) activate(ctx context.Context, l *life, s *session) (outcome st
 				return outcomeGone, lost()
 			}
 			why := notNow(res, err)
-			g.log.Info("login not possible now", "session", s.String(), "why", why, "error", err)
+			g.log.Info("login not possible now", "session", s.String(), "why", why, "err", err)
 			return turnedAway(why, max(hint, busyRetry))
 		}
 	}

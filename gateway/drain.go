@@ -24,7 +24,7 @@ func (g *Gateway) serveDrain(l *life, m *nats.Msg) {
 		err = m.Respond(data)
 	}
 	if err != nil {
-		g.log.Warn("answer could not be sent", "subject", m.Subject, "error", err)
+		g.log.Warn("answer could not be sent", "subject", m.Subject, "err", err)
 	}
 }
 

@@ -86,7 +86,7 @@ func (g *Gateway) tryLogin(s *session, c Credentials) (outcome string, _ ending)
 	case errors.Is(err, ErrBadToken):
 		return outcomeBadToken, ending{code: schema.CloseBadToken, reason: err.Error()}.withHint(schema.FrameNotAllowed, 0)
 	case err != nil:
-		g.log.Warn("client could not be authenticated", "address", s.addr, "error", err)
+		g.log.Warn("client could not be authenticated", "address", s.addr, "err", err)
 		return turnedAway("authentication is not possible now", busyRetry)
 	}
 	if !g.enroll(s, who) {

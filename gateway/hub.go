@@ -10,18 +10,13 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/rollcall-mesh/rollcall/authority/client"
 	"github.com/rollcall-mesh/rollcall/schema"
 	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
-// Times and sizes of watching.
-const (
-	eventsWaiting = 8192            // events not yet taken; one more is lost, and all is looked up again
-	lookAgain     = 2 * time.Second // between look-ups of what is not known
-	lookAtAll     = 5 * time.Minute // core NATS loses in silence
-	lookAtMost    = 1000            // uids a look-up
-	findOutWithin = 2 * time.Second // then a new watcher is told that a user is unknown
-)
+// findOutWithin is when a new watcher is told that a user is unknown.
+const findOutWithin = 2 * time.Second
 
 // hub watches users for the clients of this gateway. Each user is watched once, however many want
 // to know:
@@ -50,7 +45,7 @@ type hub struct {
 
 func newHub(g *Gateway) *hub {
 	return &hub{
-		g: g, events: make(chan *nats.Msg, eventsWaiting), clients: make(map[*session]*watcher),
+		g: g, events: make(chan *nats.Msg, client.EventsWaiting), clients: make(map[*session]*watcher),
 		again: make(chan struct{}, 1), due: make(chan struct{}, 1), settings: make(chan struct{}, 1),
 	}
 }
@@ -82,12 +77,14 @@ func (h *hub) run(ctx context.Context) error {
 	}
 }
 
-// event takes one event: of a user, or of a slot, all of whose users are then looked up again.
+// event takes one event: of a user, or of a slot, all of whose users are then looked up again. After one
+// that cannot be read, whatever it was, everybody is, at the next tick.
 func (h *hub) event(m *nats.Msg) {
 	var e schema.Event
 	if err := json.Unmarshal(m.Data, &e); err != nil {
 		h.g.metrics.drop(dropMalformed)
-		h.g.log.Warn("event could not be read", "subject", m.Subject, "error", err)
+		h.g.log.Warn("event could not be read", "subject", m.Subject, "err", err)
+		h.doubtAll()
 		return
 	}
 	if e.Type == schema.EventRebuilt {
@@ -123,7 +120,7 @@ func (h *hub) findLocked(u schema.UID) *topic { return h.users[subjects.SlotOf(u
 
 // look looks users up and has those told who watch them, of what has changed.
 func (h *hub) look(ctx context.Context, uids []schema.UID) {
-	for some := range slices.Chunk(uids, lookAtMost) {
+	for some := range slices.Chunk(uids, client.LookAtMost) {
 		for _, f := range h.g.mesh.Lookup(ctx, some) {
 			h.update(f.UID, func(t *topic) bool { return t.Learn(f) })
 		}
@@ -161,7 +158,7 @@ func (h *hub) staleLocked(n schema.Slot) (any bool) {
 func (h *hub) lookouts(ctx context.Context, slots *nats.Subscription) {
 	reconnected := h.g.push.StatusChanged(nats.CONNECTED)
 	defer h.g.push.RemoveStatusListener(reconnected)
-	tick, all := time.NewTicker(lookAgain), time.NewTicker(lookAtAll)
+	tick, all := time.NewTicker(client.LookAgain), time.NewTicker(client.LookAtAll)
 	defer tick.Stop()
 	defer all.Stop()
 	var ofSlots losses
@@ -201,7 +198,7 @@ func (h *hub) lookStale(ctx context.Context) {
 		return
 	}
 	if err := h.subscribe(ctx, topics); err != nil {
-		h.g.log.Debug("watching is not possible now, trying again", "error", err)
+		h.g.log.Debug("watching is not possible now, trying again", "err", err)
 	}
 	h.look(ctx, uidsOf(topics))
 }

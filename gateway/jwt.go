@@ -135,7 +135,7 @@ func (c *JWTConfig) fetchedKeys(ctx context.Context) (jwt.Keyfunc, error) {
 		RateLimitWaitMax: time.Second,
 		HTTPTimeout:      10 * time.Second,
 		RefreshErrorHandlerFunc: func(url string) func(context.Context, error) {
-			return func(_ context.Context, err error) { log.Warn("keys for tokens not fetched", "url", url, "error", err) }
+			return func(_ context.Context, err error) { log.Warn("keys for tokens not fetched", "url", url, "err", err) }
 		},
 	})
 	if err != nil {

@@ -61,7 +61,7 @@ func (g *Gateway) rereadKey(n schema.Slot) {
 	read := func(ctx context.Context) {
 		defer reading.Store(false)
 		if err := g.view.Reread(ctx, subjects.SlotKey(n)); err != nil {
-			g.log.Debug("slot's key could not be read", "slot", n, "error", err)
+			g.log.Debug("slot's key could not be read", "slot", n, "err", err)
 		}
 	}
 	if !l.spawn(read) {
@@ -86,7 +86,7 @@ func (g *Gateway) head(l *life, m *nats.Msg, req schema.Message) schema.ProcessH
 	head := schema.ProcessHead{From: l.me}
 	if err := schema.Unmarshal(m.Data, req); err != nil {
 		g.metrics.drop(dropMalformed)
-		g.log.Warn("request could not be read", "subject", m.Subject, "error", err)
+		g.log.Warn("request could not be read", "subject", m.Subject, "err", err)
 		head.Code, head.Why = schema.CodeBad, err.Error()
 	}
 	return head
@@ -102,6 +102,6 @@ func (g *Gateway) answer(m *nats.Msg, answer schema.Message) {
 		err = m.Respond(data)
 	}
 	if err != nil {
-		g.log.Warn("answer could not be sent", "subject", m.Subject, "error", err)
+		g.log.Warn("answer could not be sent", "subject", m.Subject, "err", err)
 	}
 }

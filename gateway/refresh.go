@@ -82,7 +82,7 @@ func (g *Gateway) renew(s *session, f schema.ClientFrame) (outcome string, answe
 		outcome = outcomeChanged
 	default:
 		if s.ctx.Err() == nil {
-			g.log.Warn("token could not be refreshed", "session", s.String(), "error", err)
+			g.log.Warn("token could not be refreshed", "session", s.String(), "err", err)
 		}
 		return outcomeUnavailable, failure(f.ID, schema.FrameUnavailable, "authentication is not possible now", busyRetry)
 	}

@@ -125,7 +125,7 @@ func (g *Gateway) syncSlot(ctx context.Context, l *life, n schema.Slot) {
 		}
 		if err != nil {
 			again = sessions
-			g.log.Debug("sync not answered", "slot", n, "error", err)
+			g.log.Debug("sync not answered", "slot", n, "err", err)
 		}
 		l.syncs.putBack(n, whole, again)
 		if tries.wait(ctx, 0) != nil {

@@ -64,7 +64,7 @@ func (h *hub) findOut(ctx context.Context, topics []*topic) {
 	h.mu.Unlock()
 	if len(mine) > 0 {
 		if err := h.subscribe(ctx, mine); err != nil {
-			h.g.log.Warn("watching is not possible now, trying again", "error", err)
+			h.g.log.Warn("watching is not possible now, trying again", "err", err)
 		}
 		h.look(ctx, uidsOf(mine))
 	}

@@ -117,7 +117,7 @@ func (g *Gateway) touch(ctx context.Context, l *life, to schema.Target, sessions
 			s.giveBack(taken[i])
 		}
 		g.metrics.touches.WithLabelValues("failed").Add(float64(len(sessions)))
-		g.log.Debug("touch not answered", "target", to.String(), "sessions", len(sessions), "error", err)
+		g.log.Debug("touch not answered", "target", to.String(), "sessions", len(sessions), "err", err)
 		return
 	}
 	g.metrics.touches.WithLabelValues("renewed").Add(float64(len(sessions) - len(exceptions)))

@@ -56,7 +56,7 @@ func (g *Gateway) sendLeaves(ctx context.Context, l *life, to schema.Target, bat
 	}
 	codes, err := g.mesh.Unregister(ctx, to, l.me, entries)
 	if err != nil {
-		g.log.Debug("unregister not answered", "target", to.String(), "sessions", len(batch), "error", err)
+		g.log.Debug("unregister not answered", "target", to.String(), "sessions", len(batch), "err", err)
 	}
 	ttl := g.view.Config().TTL()
 	for i, f := range batch {

@@ -78,9 +78,9 @@ func TestWatchNotHeard(t *testing.T) {
 		st.with(func(*fakeMesh) { found["bob"] = onlineAs("p1") })
 		start := time.Now()
 		require.Equal(t, "online p1", names(d.next(schema.TypePresence).Users[0]))
-		require.Less(t, time.Since(start), lookAgain+findOutWithin+2*tellEvery)
+		require.Less(t, time.Since(start), client.LookAgain+findOutWithin+2*tellEvery)
 		st.flushes(nil)
-		pass(lookAgain + findOutWithin)
+		pass(client.LookAgain + findOutWithin)
 		before := *lookups
 		pass(time.Minute)
 		require.Equal(t, before, *lookups, "it has heard")

@@ -42,7 +42,7 @@ func TestWatchesRest(t *testing.T) {
 		require.Equal(t, "unknown", names(b.watch("bob")[0]))
 		st.event(schema.EventAdded, "bob", 6, 1, "p2")
 		st.rebuilt("bob", 100)
-		pass(2 * lookAtAll)
+		pass(2 * client.LookAtAll)
 		require.Empty(t, a.frames)
 		require.Empty(t, b.frames)
 		require.Equal(t, before, *lookups)

@@ -183,12 +183,30 @@ func TestWatchRebuilt(t *testing.T) {
 		require.Equal(t, before, *lookups)
 
 		st.with(func(*fakeMesh) { found["dan"] = client.Found{State: schema.Unknown, Why: client.WhyUnreachable} })
-		pass(lookAtAll)
+		pass(client.LookAtAll)
 		require.Greater(t, *lookups, before, "all are looked up now and then")
 		require.Empty(t, d.frames, "what could not be looked up is as it was known")
 		st.with(func(*fakeMesh) { found["dan"] = client.Found{State: schema.Unknown, Why: client.WhyRebuilding} })
-		pass(2 * lookAgain)
+		pass(2 * client.LookAgain)
 		require.Equal(t, "unknown", names(d.next(schema.TypePresence).Users[0]))
+	})
+}
+
+// TestWatchOfAnUnreadableEvent looks up again: an authority of another version may have meant anything.
+func TestWatchOfAnUnreadableEvent(t *testing.T) {
+	perform(t, nil, func(t *testing.T, st *stage) {
+		found := map[schema.UID]client.Found{"bob": onlineAs("p1")}
+		st.directory(found)
+		d := st.hello("alice", "d1")
+		require.Equal(t, "online p1", names(d.watch("bob")[0]))
+		st.with(func(*fakeMesh) {
+			found["bob"] = client.Found{State: schema.Online, Stamp: stamp(101, 0), Routes: onlineAs("p2").Routes}
+		})
+		st.publish(st.g.config.Prefix.Event("bob"), []byte("?"))
+		start := time.Now()
+		require.Equal(t, "online p2", names(d.next(schema.TypePresence).Users[0]))
+		require.LessOrEqual(t, time.Since(start), client.LookAgain+2*tellEvery)
+		require.Equal(t, 1.0, st.metric("drops_total", string(dropMalformed)))
 	})
 }
 

@@ -88,7 +88,7 @@ func (c *Client) follow(sub *nats.Subscription, from schema.Process, want int, m
 			err = misfit(len(late.Results), want)
 		}
 		if err != nil {
-			c.log.Debug("acknowledgements not heard", "gateway", from, "error", err)
+			c.log.Debug("acknowledgements not heard", "gateway", from, "err", err)
 			return
 		}
 		acks <- late.Results

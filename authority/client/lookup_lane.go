@@ -122,7 +122,7 @@ func (c *Client) lookup(ctx context.Context, p schema.Process, places []place) i
 		if errors.Is(err, ErrNoResponders) {
 			why = whyStale
 		} else {
-			c.log.Debug("look-up failed", "authority", p, "uids", len(places), "error", err)
+			c.log.Debug("look-up failed", "authority", p, "uids", len(places), "err", err)
 		}
 		for i := range places {
 			places[i].fail(why)

@@ -143,7 +143,7 @@ func (c *Client) read(ctx context.Context, s schema.Slot, done chan struct{}) {
 	within, cancel := context.WithTimeout(ctx, rereadTime)
 	defer cancel()
 	if err := c.view.Reread(within, subjects.SlotKey(s)); err != nil {
-		c.log.Debug("slot's key could not be read, its last known owner stays", "slot", s, "error", err)
+		c.log.Debug("slot's key could not be read, its last known owner stays", "slot", s, "err", err)
 	}
 	n := &c.slots[s]
 	n.mu.Lock()

@@ -3,9 +3,18 @@ package client
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/rollcall-mesh/rollcall/schema"
 	"github.com/rollcall-mesh/rollcall/subjects"
+)
+
+// Times and sizes by which who watches keeps what it knows true.
+const (
+	EventsWaiting = 8192            // events not yet taken; one more is lost, and all is looked up again
+	LookAgain     = 2 * time.Second // between look-ups of what is not known
+	LookAtAll     = 5 * time.Minute // between look-ups of everything: core NATS loses in silence
+	LookAtMost    = 1000            // uids a look-up
 )
 
 // maxEarly bounds the events that are kept while the first look-up is under way; one more makes

@@ -47,7 +47,7 @@ func (s *session) read(leaving, ctx context.Context) error {
 	for {
 		f, err := s.readFrame(ctx)
 		if errors.Is(err, errUnreadable) {
-			s.log.Warn("frame dropped", "error", err)
+			s.log.Warn("frame dropped", "err", err)
 			continue
 		}
 		if err != nil {
@@ -145,7 +145,7 @@ func (s *session) ackFrame(number uint64) schema.ClientFrame {
 func (s *session) writeFrame(ctx context.Context, f schema.ClientFrame) error {
 	b, err := s.encode(f)
 	if err != nil {
-		s.log.Warn("frame not sent", "type", string(f.Type), "error", err)
+		s.log.Warn("frame not sent", "type", string(f.Type), "err", err)
 		return nil
 	}
 	return s.writeBytes(ctx, b)

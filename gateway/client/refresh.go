@@ -42,7 +42,7 @@ func (s *session) keepFresh(ctx context.Context) {
 			continue
 		}
 		if ctx.Err() == nil {
-			s.log.Warn("token not refreshed", "error", err)
+			s.log.Warn("token not refreshed", "err", err)
 		}
 		if errors.Is(err, schema.FrameUnsupported) {
 			return

@@ -68,7 +68,7 @@ func (s *session) again(ctx context.Context, refused *RefusedError, named, uids 
 	c := s.client
 	switch {
 	case refused.Retryable:
-		s.log.Warn("watch refused for the moment: it is tried again", "users", len(uids), "error", refused)
+		s.log.Warn("watch refused for the moment: it is tried again", "users", len(uids), "err", refused)
 		select {
 		case <-time.After(max(refused.RetryAfter, pause)):
 		case <-ctx.Done():
@@ -100,7 +100,7 @@ func (s *session) unwatchUnwanted(ctx context.Context, uids []schema.UID) {
 	gone := slices.DeleteFunc(slices.Clone(uids), func(u schema.UID) bool { return slices.Contains(wanted, u) })
 	_, err := s.request(ctx, s.client.id(schema.ClientFrame{Type: schema.TypeUnwatch, UIDs: gone}))
 	if err != nil && ctx.Err() == nil {
-		s.log.Warn("unwatch refused", "error", err)
+		s.log.Warn("unwatch refused", "err", err)
 	}
 }
 
