@@ -44,6 +44,7 @@ func TestFaults(t *testing.T) {
 		{"lost before", func(l *Link) *Rule { return l.Lose("echo", 1) }, true, 0, 2 * time.Second},
 		{"lost after", func(l *Link) *Rule { return l.LoseAnswer("*", 1) }, true, 1, 2 * time.Second},
 		{"duplicated", func(l *Link) *Rule { return l.Duplicate("echo", 1) }, false, 2, 0},
+		{"echoed", func(l *Link) *Rule { return l.Echo("echo", 1, time.Second) }, false, 2, 0},
 		{"delayed", func(l *Link) *Rule { return l.Delay(">", 1, time.Second) }, false, 1, time.Second},
 		{"delayed too long", func(l *Link) *Rule { return l.Delay("echo", 1, 3*time.Second) }, true, 1, 2 * time.Second},
 		{"answer delayed", func(l *Link) *Rule { return l.DelayIn("_INBOX.>", 1, time.Second) }, false, 1, time.Second},

@@ -17,7 +17,7 @@
 //
 //	process --- nats.Conn --- Link --- Server       client --- Listener.Dial --- Listener --- http.Server
 //	             rules: lose, lose the answer,                    cut, healed
-//	             delay, duplicate; cut, heal, reset
+//	             delay, duplicate, echo; cut, heal, reset
 //
 // Rules of the house inside a bubble:
 //   - All that a test starts must end before its function and its cleanups do: defer a cancel and

@@ -67,6 +67,14 @@ func (l *Link) Duplicate(pattern string, times int) *Rule {
 	}})
 }
 
+// Echo lets the next times messages pass, and sends each once more after d.
+func (l *Link) Echo(pattern string, times int, d time.Duration) *Rule {
+	return l.add(&Rule{direction: Out, pattern: pattern, left: times, act: func(f frame, deliver func([]byte)) {
+		deliver(f.bytes)
+		late(d)(f, deliver)
+	}})
+}
+
 // Delay holds the next times messages back for d, while others pass them.
 func (l *Link) Delay(pattern string, times int, d time.Duration) *Rule {
 	return l.add(&Rule{direction: Out, pattern: pattern, left: times, act: late(d)})

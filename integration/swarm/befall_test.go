@@ -127,8 +127,7 @@ func (p *plan) cutOffBucket(d *dice, at time.Duration) {
 	where, lasts := place{node: pick(d, p.authority(d), p.gateway(d))}, p.span(d)
 	answers, deaf := d.chance(50), d.chance(30)
 	what := fmt.Sprintf("%s is cut off from JetStream for %v (answers only %v, no notices %v)", where, lasts, answers, deaf)
-	var rules []*bubble.Rule
-	p.add(at, what, func(r *run) {
+	p.during(at, lasts, what, func(r *run) (rules []*bubble.Rule) {
 		for _, l := range r.links(where) {
 			for _, subject := range []string{"$KV.presence.>", "$JS.API.>"} {
 				if answers {
@@ -141,8 +140,8 @@ func (p *plan) cutOffBucket(d *dice, at time.Duration) {
 				rules = append(rules, l.LoseIn("presence.changed.>", -1))
 			}
 		}
+		return rules
 	})
-	p.add(at+lasts, "", func(*run) { remove(rules) })
 }
 
 func remove(rules []*bubble.Rule) {
@@ -178,13 +177,12 @@ func (p *plan) spoil(d *dice, at time.Duration, where place) {
 	} else {
 		often = fmt.Sprintf("%d times", times)
 	}
-	var rules []*bubble.Rule
-	p.add(at, fmt.Sprintf("%s: %s, %s", where, what, often), func(r *run) {
+	p.during(at, lasts, fmt.Sprintf("%s: %s, %s", where, what, often), func(r *run) (rules []*bubble.Rule) {
 		for _, l := range r.links(where) {
 			rules = append(rules, on(l, times))
 		}
+		return rules
 	})
-	p.add(at+lasts, "", func(*run) { remove(rules) })
 }
 
 // befallProcesses kills, stops and starts processes, the server and the bucket.

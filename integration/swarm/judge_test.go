@@ -36,6 +36,9 @@ type counts struct {
 	stood   int // sessions that were active through a look-up
 	lapsed  int // such sessions passed over, since their route may have expired
 	offline int // look-ups that said offline
+	exiles  int // sessions that were put out without their gateways' word
+	told    int // of which gateways were told so after the faults
+	doubted int // look-ups passed over, since neither who asked nor who answered knew of a successor
 }
 
 func (c *counts) add(o counts) {
@@ -47,11 +50,14 @@ func (c *counts) add(o counts) {
 	c.stood += o.stood
 	c.lapsed += o.lapsed
 	c.offline += o.offline
+	c.exiles += o.exiles
+	c.told += o.told
+	c.doubted += o.doubted
 }
 
 func judgeRun(r *run) *judge {
 	j := &judge{r: r, events: r.trace.read(), visits: map[schema.SessionID]*visit{}}
-	j.known = learn(r.config.Policy, j.events)
+	j.known = learn(r.config, j.events)
 	for _, p := range r.people {
 		for _, v := range p.visits {
 			j.visits[v.session] = v
@@ -74,6 +80,7 @@ func judgeRun(r *run) *judge {
 	for _, l := range j.sessions {
 		j.counts.kicks += min(1, never-l.kicked)
 		j.counts.leaves += min(1, never-l.gone)
+		j.counts.exiles += len(l.exiles)
 	}
 	j.settled()
 	return j
@@ -90,10 +97,52 @@ func (j *judge) hear(e *event) {
 		j.lookedUp(e, m)
 	case *schema.PushAnswer:
 		j.pushed(e, m)
+	case *schema.RegisterAnswer:
+		req := e.request.msg.(*schema.Register)
+		for i, res := range m.Results {
+			j.committed(e, req.Head, req.Logins[i].Route.Session, res)
+		}
+	case *schema.CommitAnswer:
+		req := e.request.msg.(*schema.Commit)
+		for i, res := range m.Results {
+			j.committed(e, req.Head, req.Entries[i].Session, res)
+		}
 	case *schema.SyncAnswer:
+		req := e.request.msg.(*schema.Sync)
 		for _, x := range m.Losers {
 			j.lost(e.moment, j.find(x.Owner, x.Session), "a sync")
 		}
+		for i, v := range m.Verdicts {
+			j.superseded(e, req.Head.From, req.Routes[i].Session, v.Code)
+		}
+	case *schema.TouchAnswer:
+		for _, x := range m.Exceptions {
+			j.superseded(e, e.request.msg.(*schema.Touch).Head.From, x.Session, x.Code)
+		}
+	}
+}
+
+// committed judges 7 by each login that an owner says it has committed. The same answer once more is none.
+func (j *judge) committed(e *event, head schema.SlotHead, s schema.SessionNum, res schema.LoginResult) {
+	l := j.find(head.From, s)
+	if res.Code != schema.CodeOK || l.stood != e.seq || j.unclear(e.at, j.r.config.Lease()) {
+		return
+	}
+	if by := j.succeeded(head.Target, e.at); by != 0 {
+		j.fail(e.moment, l.route.UID, "7: %s is committed by %s, and the slot was owned under fence %d", l.id, head.Target, by)
+	}
+}
+
+// superseded judges 8 by what becomes of a session whose gateway was told, after the faults, that it is
+// put out.
+func (j *judge) superseded(e *event, from schema.Process, s schema.SessionNum, code schema.Code) {
+	v := j.visits[s.Outside(from.Boot)]
+	if code != schema.CodeSuperseded || v == nil || e.request.at < j.r.plan.calm {
+		return
+	}
+	j.counts.told++
+	if v.to == (moment{}) || v.to.at > e.at+arrives {
+		j.fail(e.moment, v.uid, "8: %s lives on, and its gateway was told that it is put out", v.session)
 	}
 }
 
@@ -105,6 +154,9 @@ func (j *judge) lookedUp(e *event, m *schema.LookupAnswer) {
 			l := j.find(routes[i].Owner, routes[i].Session)
 			if l.gone < e.request.seq && l.under <= g.Target.Fence {
 				j.fail(e.moment, uid, "3: %s is visible at %s, and had been unregistered under fence %d", l.id, g.Target, l.under)
+			}
+			if l.exiled(g.Target, e.request.moment, e.moment) {
+				j.fail(e.moment, uid, "8: %s is visible at %s, and had been put out there", l.id, g.Target)
 			}
 		}
 	})
@@ -195,6 +247,7 @@ func (j *judge) written(p *push) {
 		until := p.to.at + arrives
 		switch {
 		case route.Result != schema.PushWritten, v == nil:
+		case v.from.at > until: // its client heard of it later still
 		case v.to != (moment{}) && v.to.at <= until:
 		case slices.ContainsFunc(v.deaf, func(d span) bool { return d.meets(p.from.at, until) }):
 		case !slices.ContainsFunc(v.got, func(f frame) bool { return f.id == p.id }):
@@ -222,6 +275,10 @@ func (j *judge) lost(at moment, loser *login, by string) {
 func (j *judge) look(l *look) {
 	for i := range l.found {
 		f := &l.found[i]
+		if f.Suspect && j.succeeded(f.Target, l.to.at) != 0 {
+			j.counts.doubted++
+			continue
+		}
 		for k := range f.Routes {
 			if s := j.find(f.Routes[k].Owner, f.Routes[k].Session); s.gone < l.from.seq {
 				j.fail(l.to, f.UID, "3: %s is found at %s, and had been unregistered under fence %d", s.id, f.Target, s.under)

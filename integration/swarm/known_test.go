@@ -24,6 +24,7 @@ type login struct {
 	gone   int             // its unregister was
 	under  schema.Revision // the fence of that
 	alive  time.Duration   // its last sign of life that an authority has acknowledged
+	exiles []exile         // a directory each
 }
 
 // ranked is the session's route with its order.
@@ -35,7 +36,9 @@ func (l *login) ranked() schema.Route {
 
 // known is what the messages of a run tell, all together.
 type known struct {
+	succession
 	policy   directory.Policy
+	ttl      time.Duration
 	sessions map[schema.SessionID]*login
 	byUID    map[schema.UID][]*login
 	named    map[string][]naming             // by message, the sessions that pushes have named
@@ -49,16 +52,18 @@ type naming struct {
 	session schema.SessionID
 }
 
-func learn(policy string, events []event) *known {
+func learn(c schema.Config, events []event) *known {
 	k := &known{
+		succession: newSuccession(), ttl: c.TTL(),
 		sessions: map[schema.SessionID]*login{}, byUID: map[schema.UID][]*login{}, named: map[string][]naming{},
 		boots: map[schema.BootID]schema.NodeID{}, ends: map[schema.BootID]int{},
 	}
-	k.policy, _ = directory.ParsePolicy(policy)
+	k.policy, _ = directory.ParsePolicy(c.Policy)
 	for i := range events {
 		if e := &events[i]; e.request == nil {
 			k.request(e)
 		} else {
+			k.succession.hear(e)
 			k.answer(e)
 		}
 	}
@@ -134,6 +139,9 @@ func (k *known) answer(e *event) {
 		req := e.request.msg.(*schema.Commit)
 		for i, res := range m.Results {
 			k.committed(e, req.Head.From, req.Entries[i].Session, res)
+			if res.Code == schema.CodeOK {
+				k.ended(e, req.Head.Target.Fence, req.Entries[i].Ends)
+			}
 		}
 	case *schema.SyncAnswer:
 		req := e.request.msg.(*schema.Sync)
@@ -143,6 +151,9 @@ func (k *known) answer(e *event) {
 				l.stood = min(l.stood, e.seq)
 				l.alive = max(l.alive, e.request.at-req.Routes[i].Idle)
 			}
+		}
+		for _, x := range m.Losers {
+			k.putOut(e, k.find(x.Owner, x.Session), req.Head.Target.Fence)
 		}
 	case *schema.TouchAnswer:
 		k.touched(e, m)
@@ -159,6 +170,15 @@ func (k *known) answer(e *event) {
 			if code == schema.CodeOK || code == schema.CodeUnknown {
 				k.kicked(e, req.To, req.Entries[i].Session)
 			}
+		}
+	}
+}
+
+// ended takes from a commit who was put out by it without his gateway's word.
+func (k *known) ended(e *event, fence schema.Revision, ends []schema.End) {
+	for _, end := range ends {
+		if end.How != schema.EndAnswered {
+			k.putOut(e, k.find(end.Owner, end.Session), fence)
 		}
 	}
 }
@@ -194,6 +214,9 @@ func (k *known) touched(e *event, m *schema.TouchAnswer) {
 // keys notes from when on gateways' keys may not stand: from the first attempt to end one, whatever
 // came of it.
 func (k *known) keys(e *event) {
+	if e.mark == bucketLost {
+		k.losses = append(k.losses, e.at)
+	}
 	for boot, node := range k.boots {
 		_, ended := k.ends[boot]
 		mine := e.key != nil && e.key.node == node

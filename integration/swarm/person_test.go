@@ -75,12 +75,17 @@ func (p *person) finish(s *stay) {
 	p.now = nil
 }
 
-// rest waits before the person comes again; once all is calm, it does not.
+// rest waits before the person comes again, unless the plan says that it does now; once all is calm, it
+// does not.
 func (p *person) rest(ctx context.Context) {
 	p.mu.Lock()
 	d := p.dice.between(500*time.Millisecond, 8*time.Second)
 	p.mu.Unlock()
-	wait(ctx, d)
+	select {
+	case <-time.After(d):
+	case <-p.wake:
+	case <-ctx.Done():
+	}
 	if p.r.quiet.Load() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -99,7 +104,11 @@ func (p *person) unplug() {
 func (p *person) come() {
 	p.mu.Lock()
 	p.wants = true
+	there := p.now != nil
 	p.mu.Unlock()
+	if there {
+		return
+	}
 	select {
 	case p.wake <- struct{}{}:
 	default:

@@ -80,6 +80,7 @@ func draw(seed uint64) *plan {
 	p.befallNetwork(d)
 	p.befallProcesses(d)
 	p.lose(d)
+	p.stage(newDice(seed, 3))
 	slices.SortStableFunc(p.steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
 	return p
 }

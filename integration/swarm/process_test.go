@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/rollcall-mesh/rollcall/delivery"
 	"github.com/rollcall-mesh/rollcall/integration/bubble"
 	"github.com/rollcall-mesh/rollcall/integration/mesh"
@@ -119,7 +121,7 @@ func (r *run) end(node string, how ending) {
 func (r *run) pause(node string) {
 	r.cut(place{node: node})
 	for _, p := range r.people {
-		if s := p.staying(); s != nil && s.at(node) {
+		if s := p.staying(); s != nil && s.at() == node {
 			s.silence(true)
 			r.still[node] = append(r.still[node], s)
 		}
@@ -158,6 +160,15 @@ func (r *run) startServer() {
 func (r *run) deleteBucket() {
 	r.trace.note(bucketLost)
 	_ = r.m.Outsider.Publish("$JS.API.STREAM.DELETE."+subjects.Prefix("").BucketStream(), nil)
+}
+
+// deleteSlots is one too: whose they are is not known any more.
+func (r *run) deleteSlots() {
+	for _, uid := range r.uids() {
+		m := nats.NewMsg(subjects.Prefix("").BucketKey(subjects.SlotKey(subjects.SlotOf(uid))))
+		m.Header.Set("KV-Operation", "DEL")
+		_ = r.m.Outsider.PublishMsg(m)
+	}
 }
 
 // kick is an operator's, who does not wait for what comes of it.

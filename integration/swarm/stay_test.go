@@ -85,11 +85,11 @@ func (s *stay) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return g.Reach(ctx, s.link)
 }
 
-// at reports whether a node is the one that the client has dialled last.
-func (s *stay) at(node string) bool {
+// at gives the node that the client has dialled last.
+func (s *stay) at() string {
 	s.p.mu.Lock()
 	defer s.p.mu.Unlock()
-	return s.node == node
+	return s.node
 }
 
 // note hears what befalls the connection.

@@ -74,7 +74,7 @@ func (j *judge) about(e *event, uid schema.UID) (said []string) {
 		req := e.request.msg.(*schema.Sync)
 		for i, r := range req.Routes {
 			if r.UID == uid {
-				say("sync of %s answered %s %v", name(req.Head.From, r.Session), m.Head.Code, m.Verdicts[i:min(i+1, len(m.Verdicts))])
+				say("sync of %s answered %s %v", name(req.Head.From, r.Session), m.Head.Code, one(m.Verdicts, i))
 			}
 		}
 		if len(req.Routes) == 0 && req.Head.Target.Slot == subjects.SlotOf(uid) {
@@ -139,7 +139,7 @@ func aboutLogins(e *event, uid schema.UID) (said []string) {
 		req := e.request.msg.(*schema.Unregister)
 		for i, l := range req.Entries {
 			if l.UID == uid {
-				say("unregister of %s answered %s %v", name(req.Head.From, l.Session), m.Head.Code, m.Results[i:min(i+1, len(m.Results))])
+				say("unregister of %s answered %s %v", name(req.Head.From, l.Session), m.Head.Code, one(m.Results, i))
 			}
 		}
 	case *schema.Kick:
@@ -152,7 +152,7 @@ func aboutLogins(e *event, uid schema.UID) (said []string) {
 		req := e.request.msg.(*schema.Kick)
 		for i, k := range req.Entries {
 			if k.UID == uid {
-				say("kick of %s answered %v", name(req.To, k.Session), m.Results[i:min(i+1, len(m.Results))])
+				say("kick of %s answered %v", name(req.To, k.Session), one(m.Results, i))
 			}
 		}
 	}
@@ -178,4 +178,12 @@ func result(h schema.AnswerHead, all []schema.LoginResult, i int) string {
 		return fmt.Sprintf("%s, differs %q, owner %s", h.Code, h.Differs, h.Owner)
 	}
 	return fmt.Sprintf("%s, order %v, conflicts %v", all[i].Code, all[i].Order, all[i].Conflicts)
+}
+
+// one gives the result at a place, none where the request was refused as a whole.
+func one[R any](results []R, i int) []R {
+	if i >= len(results) {
+		return nil
+	}
+	return results[i : i+1]
 }

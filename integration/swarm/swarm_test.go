@@ -40,7 +40,7 @@ func TestSwarm(t *testing.T) {
 	}
 	t.Logf("%d runs: %+v", count, total)
 	if count >= 20 && !t.Failed() {
-		for _, n := range []int{total.pairs, total.frames, total.kicks, total.leaves, total.losers, total.stood, total.offline} {
+		for _, n := range []int{total.pairs, total.frames, total.kicks, total.leaves, total.losers, total.stood, total.offline, total.exiles} {
 			require.NotZero(t, n, "each invariant was put to the test")
 		}
 	}
