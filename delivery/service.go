@@ -72,6 +72,7 @@ func (s *Service) Run(ctx context.Context) error {
 			return errors.Join(fmt.Errorf("serve %s: %w", e.name, err), svc.Stop())
 		}
 	}
+	s.announce(ctx)
 	select {
 	case <-ctx.Done():
 		if err := svc.Stop(); err != nil {
@@ -82,6 +83,17 @@ func (s *Service) Run(ctx context.Context) error {
 	case <-closed:
 		return fmt.Errorf("service %s: %w", s.d.s.prefix.Service(), ErrClosed)
 	}
+}
+
+// announce says that calls are served, once the server has heard of it: who waits for that and calls then
+// is not told that nobody answers.
+func (s *Service) announce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, subscribeWait)
+	defer cancel()
+	if err := s.d.nc.FlushWithContext(ctx); err != nil {
+		s.config.Log.Warn("the server has not confirmed the service's subscriptions: they stand when it is back", "err", err)
+	}
+	s.config.Log.Info("serving", "service", s.d.s.prefix.Service())
 }
 
 // endpoint is one call of the service: from the request's JSON to the answer's.

@@ -89,7 +89,6 @@ func (p *process) deliveryRole(node schema.NodeID, f *DeliveryFlags) (part, erro
 		}
 		defer d.Close()
 		p.health.add("delivery "+string(node), func() error { return errors.Join(connected(conns), knowsTheMesh(ctx, d)) })
-		log.Info("serving", "service", p.prefix.Service())
 		service := delivery.NewService(d, delivery.ServiceConfig{Version: semver(version()), Log: log})
 		if api == nil {
 			return service.Run(ctx)
