@@ -2,7 +2,7 @@
 SHELL := bash
 STATICCHECK := go tool -modfile=.tools/go.mod staticcheck
 BENCH ?= .
-FUZZTIME ?= 10s
+FUZZTIME ?= 200000x
 ARGS ?=
 FAULT ?= .
 
@@ -33,7 +33,7 @@ race: ## the tests under the race detector
 lint: ## gofmt, vet, go fix, go mod tidy, staticcheck
 	@.ci/lint "$(STATICCHECK)"
 
-fuzz: ## FUZZTIME (10s) of each fuzz target
+fuzz: ## each fuzz target with FUZZTIME inputs (200000x)
 	@.ci/fuzz $(FUZZTIME)
 
 bench: ## speed and memory, each row beside a raw NATS request of the same bytes (BENCH=regexp)
