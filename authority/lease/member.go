@@ -74,6 +74,12 @@ func (t *table) putMember(r Role, n schema.NodeID, e entry, now time.Time, force
 		m.state = deleted
 		return t.buried(m, before.value.Boot)
 	}
+	if before.value.Boot != value.Boot && before.standing(before.value.Boot) == Living && before.standing(value.Boot) == Gone {
+		// A boot never returns: the log has lost its tail, and shows who stood here before. The one of now
+		// lives until another succeeds it.
+		m.state = written
+		return nil
+	}
 	m.state, m.value = written, value
 	var changes []Change
 	if before.value.Boot != value.Boot {

@@ -357,3 +357,17 @@ func TestSinceIsForgottenWithTheTail(t *testing.T) {
 	x.install(listing{entries: []entry{gateway(22, 19)}, at: 22, after: 20, created: epoch}, epoch)
 	require.EqualValues(t, 19, x.members[Gateway]["gw-1"].value.Since)
 }
+
+// A log that has lost its tail shows who stood under a name before: not a successor, as no boot returns.
+func TestAPredecessorThatReturnsEndsNobody(t *testing.T) {
+	boots := func(x *table) map[schema.BootID]Standing {
+		m := x.members[Authority]["a-1"]
+		return map[schema.BootID]Standing{bootA: m.standing(bootA), bootB: m.standing(bootB), bootC: m.standing(bootC)}
+	}
+	x := tableOf(authorityEntry(3, bootA, schema.StateServing), authorityEntry(9, bootB, schema.StateServing))
+	require.Equal(t, map[schema.BootID]Standing{bootA: Gone, bootB: Living, bootC: Unseen}, boots(x))
+	require.Empty(t, x.put(authorityEntry(3, bootA, schema.StateServing), epoch, true))
+	require.Equal(t, map[schema.BootID]Standing{bootA: Gone, bootB: Living, bootC: Unseen}, boots(x))
+	x.put(authorityEntry(4, bootC, schema.StateServing), epoch, false)
+	require.Equal(t, map[schema.BootID]Standing{bootA: Gone, bootB: Gone, bootC: Living}, boots(x))
+}
