@@ -11,13 +11,13 @@ import (
 // Two of three servers come back with an older copy of their disks, and the log of the bucket loses its
 // tail: slots that have moved since have their old owner and fence in it again, processes that were
 // started again find who they were before under their names, and the revisions that were given out are
-// given out once more, by chance to the same slot: its owner's boot then tells the fences apart. Everything
-// forms again by itself, no fence falls, no socket is closed, and
-// nobody is said to be offline.
+// given out once more. Everything forms again by itself, no fence is held twice, no socket is closed, and
+// nobody is said to be offline. It fails now and then: a slot can be claimed under the very revision that it
+// had in the lost tail, by another boot.
 func TestStoresRestored(t *testing.T) {
 	l := campaign(t)
 	if l.short {
-		t.Skip("in the whole campaign only: three servers are restarted one by one, and wait for each other's disks")
+		t.Skip("known to fail now and then, for a fault of the product: see above; in the whole campaign it counts")
 	}
 	p := tenth()
 	s := newStage(t, l, scene{pass: p, servers: 3, events: true})
@@ -41,7 +41,6 @@ func TestStoresRestored(t *testing.T) {
 	last := moves[len(moves)-1].to
 	written, err := stream.GetMsg(t.Context(), uint64(last.Fence))
 	require.NoError(t, err)
-	s.rewound = true
 	s.reforms("two of three stores restored", false, func() {
 		for _, n := range s.servers {
 			n.kill()

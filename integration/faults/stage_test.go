@@ -45,7 +45,6 @@ type stage struct {
 	fleet       *fleet
 	ledger      *ledger
 	probe       *probe
-	rewound     bool // the bucket's log has lost its tail: a revision may be given out twice
 }
 
 // newStage starts three authorities, two gateways and delivery, connects the users, and waits until
