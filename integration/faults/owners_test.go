@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -57,6 +58,16 @@ func (o *owners) slots(u *unit) (list []schema.Slot) {
 		}
 	}
 	return list
+}
+
+// succeeded reports whether each of some slots has an owner, other than the one it had, who is not known to
+// be gone. That it is not the former owner's is less: a slot is nobody's from when he is known to be gone
+// until somebody claims it.
+func (o *owners) succeeded(u *unit, slots []schema.Slot) bool {
+	return !slices.ContainsFunc(slots, func(s schema.Slot) bool {
+		t, ok := o.view.Target(s)
+		return !ok || t.Authority.Node == schema.NodeID(u.node)
+	})
 }
 
 // targets gives what every slot's key says.

@@ -19,6 +19,7 @@ func TestStoppedAuthority(t *testing.T) {
 		begun := time.Now()
 		u := s.authorities[0]
 		slots := s.owners.slots(u)
+		require.NotEmpty(t, slots)
 		spy := newSpy(t, s)
 		old := s.owners.targets()
 
@@ -26,9 +27,8 @@ func TestStoppedAuthority(t *testing.T) {
 		u.proc.Signal(syscall.SIGSTOP)
 		pause(t, p.lease*2/3+p.lease/100) // its trust has ended
 		spy.register(s.owners.process(s.gateways[0]), old, slots)
-		until(t, p.lease+patience, "its slots are others'", func() bool { return len(s.owners.slots(u)) == 0 })
-		moves := s.owners.since(stopped)
-		taken := moves[len(moves)-1].at.Sub(stopped)
+		until(t, p.lease+patience, "its slots are others'", func() bool { return s.owners.succeeded(u, slots) })
+		taken := time.Since(stopped)
 		windows := s.unknown(stopped, slots)
 		pause(t, time.Until(stopped.Add(p.scale(60*time.Second))))
 		u.proc.Signal(syscall.SIGCONT)
