@@ -70,7 +70,7 @@
 //     known: where nobody can write, nobody can succeed.
 //   - From before a successor is written into a slot's key nothing is committed there any more, and
 //     every answer is marked suspect.
-//   - A fence of a slot is held at most once, and none below the highest seen.
+//   - A fence of a slot is held at most once, by one worker, and none below the highest seen.
 //   - A uid without routes is unknown, not offline, until every gateway that may have sessions of
 //     the slot has sent its last chunk or is gone.
 //   - Events leave in the order of their stamps; none while the slot is being rebuilt. An offline

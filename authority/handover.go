@@ -113,9 +113,10 @@ func (w *Worker) handOne(ctx context.Context, m move) (schema.Target, bool) {
 		w.reread(subjects.SlotKey(slot))
 		return schema.Target{}, false
 	}
-	w.view.Saw(slot, fence)
+	handed := schema.Target{Slot: slot, Fence: fence, Authority: m.to}
+	w.view.Claimed(handed)
 	w.drop(t, handedOver)
-	return schema.Target{Slot: slot, Fence: fence, Authority: m.to}, true
+	return handed, true
 }
 
 // awaitReady waits until the successors know all of the slots' routes, a second at the most. It gives

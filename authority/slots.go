@@ -98,11 +98,11 @@ func (w *Worker) liveWorkers() (live []schema.Process) {
 	return live
 }
 
-// take begins a tenure: an empty directory, then the subscription. A fence below one already seen is
-// lifted first. It does nothing where the slot is held already at that fence, or the connection does
+// take begins a tenure: an empty directory, then the subscription. A fence below one already seen, or
+// at which another has held the slot, is lifted first. It does nothing where the slot is held already at that fence, or the connection does
 // not take the subscription.
 func (w *Worker) take(target schema.Target, now time.Time, cause schema.SlotCause) {
-	if seen := w.view.Highest(target.Slot); seen > target.Fence {
+	if seen := w.view.Claimed(target); seen > target.Fence {
 		w.lift(target.Slot, seen)
 		return
 	}
@@ -117,7 +117,6 @@ func (w *Worker) take(target schema.Target, now time.Time, cause schema.SlotCaus
 		t.cause = schema.CauseRetaken
 	}
 	w.corrupt[target.Slot].Store(false)
-	w.view.Saw(target.Slot, target.Fence)
 	w.held[target.Slot].Store(t)
 	sub, err := w.nc.ChanSubscribe(w.config.Prefix.SlotAll(target.Slot, target.Fence), w.loops[int(target.Slot)%len(w.loops)].Queue)
 	if err != nil {

@@ -43,7 +43,8 @@
 //	            a tail that the log has lost
 //	heard       of a process's key: where it was last seen, below held after a lost tail. A sign of life
 //	top         the highest of any key ever seen; bounds what a message may claim (Saw)
-//	Highest     of a slot: the highest fence ever seen, by its key or a message. Never falls
+//	Highest     of a slot: the highest fence ever seen, by its key or a message; one more where the key
+//	            was seen with two owners at it (a lost tail). Never falls
 //	seen.head   up to here all changes were heard: View.Revision, and so a gateway's since. It falls
 //	            when a log is found to have lost its tail
 //
@@ -67,6 +68,8 @@
 //     can be ended, and slots claimed, where their keys are now.
 //   - The highest fence seen of a slot never falls, and a bucket made anew begins above all. A message
 //     raises it by MostAhead above what the keys have shown, no more, but in a young bucket.
+//   - A fence has one owner: where a log that has lost its tail gives it to a second one, it counts as
+//     passed for whoever has seen the first, and so nobody holds the slot at it.
 //   - A boot that was not heard of is Unseen, never Gone: it may be newer than what was heard.
 //   - Names do not pile up: the key of a process that is long dead is purged, which leaves no marker, and
 //     a member is forgotten a lease after its boots were told to be gone for want of a key. Not while a
@@ -81,7 +84,7 @@
 //
 // # Goroutines
 //
-//	View.Run     its own: the only writer of the table (but for Saw); one for snapshots
+//	View.Run     its own: the only writer of the table (but for Saw and Claimed); one for snapshots
 //	Holder.Run   its own: takes the key, runs work; one a life that renews
 //	Bucket       none
 //

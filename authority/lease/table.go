@@ -21,7 +21,8 @@ type table struct {
 	// highest is the highest fence ever seen of each slot, from keys and from messages. It never
 	// falls, also when a server has lost revisions or the bucket is another.
 	highest [schema.Slots]schema.Revision
-	top     schema.Revision // the highest revision ever seen of any key
+	holder  [schema.Slots]schema.Process // who stood in the key at highest; nobody where only messages told of it
+	top     schema.Revision              // the highest revision ever seen of any key
 
 	created time.Time // the stream's creation, by the last snapshot: another one is another bucket
 	seen    progress
@@ -131,10 +132,29 @@ func (t *table) putSlot(e entry, now time.Time, force bool) []Change {
 		next.owner, _ = slotOwner(e)
 	}
 	if !next.owner.IsZero() {
-		t.highest[s] = max(t.highest[s], e.rev)
+		t.claimed(schema.Target{Slot: s, Fence: e.rev, Authority: next.owner})
 		t.memberOf(Authority, next.owner.Node, now) // if its key is absent, its lease runs from now on
 	}
 	return t.setSlot(s, next)
+}
+
+// claimed takes that a slot's key names an owner at a fence. One that has had another owner is given out
+// a second time, by a log that has lost its tail: nobody may hold it, and the highest is one more.
+func (t *table) claimed(by schema.Target) {
+	highest, holder := &t.highest[by.Slot], &t.holder[by.Slot]
+	switch {
+	case by.Fence > *highest, by.Fence == *highest && holder.IsZero():
+		*highest, *holder = by.Fence, by.Authority
+	case by.Fence == *highest && *holder != by.Authority:
+		t.saw(by.Slot, by.Fence+1)
+	}
+}
+
+// saw takes a fence of which it is not known who held it.
+func (t *table) saw(s schema.Slot, fence schema.Revision) {
+	if fence > t.highest[s] {
+		t.highest[s], t.holder[s] = fence, schema.Process{}
+	}
 }
 
 // setSlot is the one place where a slot changes.

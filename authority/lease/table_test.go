@@ -195,6 +195,31 @@ func TestAnyNewsCountsAfterALostTail(t *testing.T) {
 	require.Equal(t, written, x.slots[8].state, "its fence is too far ahead to be lifted: its owner serves on")
 }
 
+// A log that has lost its tail gives the revisions of it out again. A slot that had another owner at one
+// has none at it, whoever of the two comes back.
+func TestAFenceHasOneOwner(t *testing.T) {
+	x := tableOf(slotEntry(101, bootA))
+	require.EqualValues(t, 101, x.highest[7])
+	x.put(slotEntry(101, bootA), epoch, true)
+	require.EqualValues(t, 101, x.highest[7], "told twice")
+	x.lose(100)
+	x.put(slotEntry(101, bootB), epoch, false)
+	require.EqualValues(t, 102, x.highest[7])
+	x.put(slotEntry(101, bootA), epoch, true)
+	require.EqualValues(t, 102, x.highest[7])
+	x.put(slotEntry(102, bootB), epoch, false)
+	require.EqualValues(t, 102, x.highest[7], "nobody had that one")
+	x.put(slotEntry(102, bootC), epoch, true)
+	require.EqualValues(t, 103, x.highest[7])
+
+	x = tableOf()
+	x.saw(7, 101)
+	x.put(slotEntry(101, bootA), epoch, false)
+	require.EqualValues(t, 101, x.highest[7], "a message told of it before the key did")
+	x.put(slotEntry(101, bootB), epoch, true)
+	require.EqualValues(t, 102, x.highest[7])
+}
+
 // Names that do not come back are forgotten, those of slots' owners only with the slots.
 func TestAbsentMembersAreForgotten(t *testing.T) {
 	quiet := func(d time.Duration) func(time.Time) time.Duration { return func(time.Time) time.Duration { return d } }

@@ -20,7 +20,7 @@ type View struct {
 	stale   chan struct{}   // a snapshot is wanted; one place: a second wish changes nothing
 	refresh chan chan error // callers of Refresh, who wait
 
-	mu sync.RWMutex // guards table; Run alone writes, but for Saw
+	mu sync.RWMutex // guards table; Run alone writes, but for Saw and Claimed
 	t  *table
 
 	subsMu sync.Mutex
@@ -85,7 +85,8 @@ func (v *View) Key(s schema.Slot) (schema.Revision, schema.Process) {
 	return t.Fence, t.Authority
 }
 
-// Highest is the highest fence ever seen of a slot, from its key and from messages.
+// Highest is the highest fence ever seen of a slot, from its key and from messages; one more where the
+// key was seen with two owners at it.
 func (v *View) Highest(s schema.Slot) schema.Revision {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -116,8 +117,18 @@ func (v *View) Saw(s schema.Slot, fence schema.Revision) bool {
 	if fence > most {
 		return false
 	}
-	v.t.highest[s] = max(v.t.highest[s], fence)
+	v.t.saw(s, fence)
 	return true
+}
+
+// Claimed takes that a slot's key has been written with that owner at that revision, which need not have
+// been heard of yet, and gives the highest fence seen of the slot. It is above the target's own where
+// nobody may hold the slot at that: a later one is known, or another owner had it at the same.
+func (v *View) Claimed(by schema.Target) (highest schema.Revision) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.t.claimed(by)
+	return v.t.highest[by.Slot]
 }
 
 // Standing tells what is known of one life of a process.

@@ -100,14 +100,6 @@ func TestNoFenceIsHeldTwice(t *testing.T) {
 		g := startGateway(t, s, "gw-1")
 		js, err := jetstream.New(g.nc)
 		require.NoError(t, err)
-		fill := func(to uint64) (at uint64) {
-			for at < to {
-				ack, err := js.Publish(t.Context(), subjects.Prefix("").BucketKey("filler"), nil)
-				require.NoError(t, err)
-				at = ack.Sequence
-			}
-			return at
-		}
 		key := subjects.Prefix("").BucketKey(subjects.SlotKey(0))
 		claims := w.link.Lose(key, -1)
 		stream, err := js.Stream(t.Context(), subjects.Prefix("").BucketStream())
@@ -118,7 +110,7 @@ func TestNoFenceIsHeldTwice(t *testing.T) {
 		loseTail := s.Keep()
 		time.Sleep(2 * time.Second) // everybody is connected again
 		for range 200 {
-			fill(1)
+			g.fill(t, 1)
 		}
 		claims.Remove()
 		bubble.Until(t, 10*time.Second, "it is claimed", func() bool { return owned(g) == schema.Slots })
@@ -127,11 +119,58 @@ func TestNoFenceIsHeldTwice(t *testing.T) {
 		loseTail()
 		bubble.Until(t, 10*time.Second, "the slot is claimed again", func() bool { return claim.Hits() > 0 })
 		time.Sleep(290 * time.Millisecond)
-		require.EqualValues(t, twice.Fence-1, fill(uint64(twice.Fence)-1))
+		require.Equal(t, twice.Fence-1, g.fill(t, twice.Fence-1))
 		bubble.Until(t, 10*time.Second, "the slot has a fence again", func() bool {
 			now, ok := g.view.Target(0)
 			return ok && now.Fence > twice.Fence
 		})
 		require.Equal(t, twice.Authority, target(t, g, 0).Authority)
+	})
+}
+
+// fill writes to the bucket, once at least, until its last revision is to or more, and gives that.
+func (g *gateway) fill(t *testing.T, to schema.Revision) (at schema.Revision) {
+	t.Helper()
+	js, err := jetstream.New(g.nc)
+	require.NoError(t, err)
+	for at < to {
+		ack, err := js.Publish(t.Context(), subjects.Prefix("").BucketKey("filler"), nil)
+		require.NoError(t, err)
+		at = schema.Revision(ack.Sequence)
+	}
+	return at
+}
+
+// The same, but who held the slot at the lost fence has died since, and another worker is given it.
+func TestNoFenceIsHeldByTwo(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		first, second := startWorker(t, s, "a-1"), startWorker(t, s, "a-2")
+		g := startGateway(t, s, "gw-1")
+		time.Sleep(30 * time.Second)
+		var slot schema.Slot
+		for target(t, g, slot).Authority != first.Me() {
+			slot++
+		}
+		loseTail := s.Keep()
+		time.Sleep(2 * time.Second) // everybody is connected again
+		for range 2000 {
+			g.fill(t, 1)
+		}
+		fence, err := first.b.Claim(t.Context(), slot, target(t, g, slot).Fence, first.Me())
+		require.NoError(t, err)
+		bubble.Until(t, time.Second, "both know of it", func() bool {
+			now, _ := second.view.Target(slot)
+			return now.Fence == fence && now.Authority == first.Me()
+		})
+		claim := second.link.Delay(subjects.Prefix("").BucketKey(subjects.SlotKey(slot)), 1, 300*time.Millisecond)
+		first.kill()
+		loseTail()
+		bubble.Until(t, 2*time.Minute, "it is claimed by the other", func() bool { return claim.Hits() > 0 })
+		time.Sleep(290 * time.Millisecond)
+		require.Equal(t, fence-1, g.fill(t, fence-1))
+		bubble.Until(t, time.Minute, "it is held above that", func() bool {
+			now, ok := g.view.Target(slot)
+			return ok && now.Fence > fence && now.Authority == second.Me()
+		})
 	})
 }

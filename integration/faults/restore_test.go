@@ -12,13 +12,9 @@ import (
 // tail: slots that have moved since have their old owner and fence in it again, processes that were
 // started again find who they were before under their names, and the revisions that were given out are
 // given out once more. Everything forms again by itself, no fence is held twice, no socket is closed, and
-// nobody is said to be offline. It fails now and then: a slot can be claimed under the very revision that it
-// had in the lost tail, by another boot.
+// nobody is said to be offline.
 func TestStoresRestored(t *testing.T) {
 	l := campaign(t)
-	if l.short {
-		t.Skip("known to fail now and then, for a fault of the product: see above; in the whole campaign it counts")
-	}
 	p := tenth()
 	s := newStage(t, l, scene{pass: p, servers: 3, events: true})
 	stream := s.stream()
