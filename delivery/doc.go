@@ -35,6 +35,8 @@
 //     a call.
 //   - One gateway's batches go in order, gateways side by side: no slow gateway holds up another.
 //   - What is to be done about one gateway's answer waits for no other gateway.
+//   - A push looks users up in all but the last second of its caller's time, or in half of it where that
+//     is less: who is found by then is sent the message, whoever else is still being asked about.
 //   - The cache keeps only certain answers, each for at most a second from the start of its look-up,
 //     and only as long as nothing that was heard since then speaks against it. Its subscription goes
 //     out before the first look-up that is kept. A push that it misled looks up anew in the same call,

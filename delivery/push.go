@@ -69,7 +69,8 @@ var retryAfter = [...]time.Duration{10 * time.Millisecond, 20 * time.Millisecond
 // Push brings a message to every device of the recipients that the options mean: at most once a
 // session, in order a caller and session where the caller waits for one push before the next. It
 // takes any number of recipients and always tells what became of each, at the latest when ctx
-// ends. Nothing is kept for who is not reached: see Fallback. The error is schema.ErrBad or
+// ends; with little time to look users up, who was not found in it is unknown, and the others are
+// sent to. Nothing is kept for who is not reached: see Fallback. The error is schema.ErrBad or
 // ErrTooLarge for a call that was not carried out, or says that the mesh can never be asked.
 func (d *Delivery) Push(ctx context.Context, m Message, recipients []schema.UID, options ...CallOption) (*Pushed, error) {
 	c, err := newCall(d.s.prefix, options)
@@ -90,7 +91,9 @@ func (d *Delivery) push(ctx context.Context, m Message, recipients []schema.UID,
 		m.ID = rand.Text()
 	}
 	begun := time.Now()
-	found, cached, err := d.whereTo(ctx, recipients, c)
+	looking, looked := inTime(ctx)
+	found, cached, err := d.whereTo(looking, recipients, c)
+	looked()
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +114,16 @@ func (d *Delivery) push(ctx context.Context, m Message, recipients []schema.UID,
 	failed := d.fallBack(ctx, c.fallback, m, p)
 	d.meter.pushed(p, time.Since(begun))
 	return &Pushed{ID: m.ID, Users: p.users, FallbackFailed: failed}, nil
+}
+
+// inTime leaves a caller with a deadline time to send, a second of it or half of what there is: an
+// authority that is silent, or a slot that is waited for, costs those whom the others have found no message.
+func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, ends := ctx.Deadline()
+	if !ends {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, end.Add(-min(time.Second, time.Until(end)/2)))
 }
 
 func (m *Message) check() error {

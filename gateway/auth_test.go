@@ -96,6 +96,7 @@ func TestJWTRefuses(t *testing.T) {
 		"another algorithm":  sign(t, jwt.SigningMethodRS256, rsaKey, good(nil)),
 		"no algorithm":       sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, good(nil)),
 		"no exp":             sign(t, jwt.SigningMethodHS256, []byte(secret), good(jwt.MapClaims{"exp": nil})),
+		"exp in ms":          sign(t, jwt.SigningMethodHS256, []byte(secret), good(jwt.MapClaims{"exp": time.Now().Add(time.Hour).UnixMilli()})),
 		"not yet":            sign(t, jwt.SigningMethodHS256, []byte(secret), good(jwt.MapClaims{"nbf": time.Now().Add(time.Minute).Unix()})),
 		"another audience":   sign(t, jwt.SigningMethodHS256, []byte(secret), good(jwt.MapClaims{"aud": "mail"})),
 		"another issuer":     sign(t, jwt.SigningMethodHS256, []byte(secret), good(jwt.MapClaims{"iss": "them"})),

@@ -184,5 +184,8 @@ func (said *claims) identity(c Credentials) (Identity, error) {
 		}
 		id.Level = level
 	}
+	if exp := said.ExpiresAt.Unix(); exp > lastSecond { // it would never end
+		return Identity{}, fmt.Errorf("%w: exp is %d: it takes unix seconds", ErrBadToken, exp)
+	}
 	return id, id.check()
 }

@@ -181,6 +181,8 @@ func TestMassReconnect(t *testing.T) {
 		f.frames, float64(f.frames)/float64(*returning), f.users)
 	t.Logf("%d look-ups of 100 users meanwhile: p50 %v, p99 %v; %d answers unknown", len(f.probes),
 		f.probes[len(f.probes)/2].Round(time.Microsecond), f.probes[len(f.probes)*99/100].Round(time.Microsecond), f.unknown)
+	require.GreaterOrEqual(t, len(f.probes), int(took.Seconds()), "look-ups go on")
+	require.LessOrEqual(t, f.unknown, len(f.probes), "one in a hundred answers, on a busy machine")
 	require.LessOrEqual(t, f.events, 3**returning+schema.Slots, "gone, perhaps offline, and back")
 	windows := int(took/(200*time.Millisecond)) + 2
 	require.LessOrEqual(t, f.frames, *returning*min(windows, 1+3*eachWatches), "one in 200 ms at most")

@@ -342,6 +342,53 @@ test("presence that is older than what was told says nothing", async (t) => {
   assert.deepEqual(seen.users.map((u) => u.state), ["online", "offline", "unknown", "online"]);
 });
 
+test("watches rest for all: told so, also of who is new, and then how all are, without asking anew", async (t) => {
+  const { client, seen, tick } = await begin(t);
+  await client.watch(["bob"]);
+  let { ws } = login();
+  const accept = () => ws.take().forEach(({ id }) => ws.receive({ type: "ok", id }));
+  const tell = (...users) => ws.receive({ type: "presence", users });
+  const told = () => seen.users.splice(0).map((u) => [u.uid, u.state, u.reason]);
+  const resting = { state: "unknown", reason: "watch_off" };
+  accept();
+  tell({ uid: "bob", state: "online", stamp: [3, 4] });
+  tell({ uid: "bob", ...resting });
+  assert.deepEqual(told(), [["bob", "online", undefined], ["bob", "unknown", "watch_off"]]);
+  const more = client.watch(["carol"]);
+  accept();
+  await more;
+  tell({ uid: "carol", ...resting });
+  ws.drop(1012);
+  tick(500);
+  await settle();
+  ({ ws } = login("s2"));
+  assert.deepEqual(ws.sent.map((f) => [f.type, f.uids]), [["watch", ["bob", "carol"]]], "both are watched still");
+  accept();
+  tell({ uid: "bob", ...resting }, { uid: "carol", ...resting });
+  assert.deepEqual(told(), ["carol", "bob", "carol"].map((uid) => [uid, "unknown", "watch_off"]));
+  tell({ uid: "bob", state: "offline", stamp: [3, 6] }, { uid: "carol", state: "online", stamp: [3, 5] });
+  assert.deepEqual(told(), [["bob", "offline", undefined], ["carol", "online", undefined]]);
+  assert.deepEqual(ws.take(), [], "nobody asks anew");
+});
+
+test("a gateway that takes no watches: refused, given up, and not asked again", async (t) => {
+  const refused = [];
+  const { client, tick } = await begin(t, { onWatchRefused: (r) => refused.push([r.uids, r.error.code]) });
+  await client.watch(["bob"]);
+  const { ws } = login();
+  const off = () => ws.receive({ type: "error", id: ws.take()[0].id, code: "watch_off" });
+  off();
+  await settle();
+  assert.deepEqual(refused, [[["bob"], "watch_off"]]);
+  const more = client.watch(["carol"]);
+  off();
+  await assert.rejects(more, { code: "watch_off", retryable: false });
+  ws.drop(1012);
+  tick(500);
+  await settle();
+  assert.deepEqual(login("s2").ws.sent, []);
+});
+
 test("silence: ping at 25 s, 50 s and 60 s, another connection at 65 s", async (t) => {
   const { client, seen, tick } = await begin(t);
   const { ws } = login();

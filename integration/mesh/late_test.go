@@ -1,0 +1,51 @@
+package mesh_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rollcall-mesh/rollcall/delivery"
+	"github.com/rollcall-mesh/rollcall/integration/mesh"
+	"github.com/rollcall-mesh/rollcall/schema"
+)
+
+// TestASilentAuthorityCostsOthersNoMessage: whoever pushes with little time reaches all whose authority
+// answers, in that time; the others are named as unknown.
+func TestASilentAuthorityCostsOthersNoMessage(t *testing.T) {
+	for name, c := range map[string]struct {
+		within  time.Duration // of the caller
+		options []delivery.CallOption
+		takes   time.Duration
+	}{
+		"less than a look-up may take":     {200 * time.Millisecond, nil, 200 * time.Millisecond},
+		"more":                             {5 * time.Second, nil, 600 * time.Millisecond},
+		"it would wait longer than it can": {3 * time.Second, []delivery.CallOption{delivery.AwaitFresh(10 * time.Second)}, 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mesh.Run(t, mesh.Options{Authorities: 2}, func(t *testing.T, m *mesh.Mesh) {
+				users, sockets := phones(m.Gateways[0], 40)
+				silent := map[schema.UID]bool{}
+				for _, uid := range users {
+					silent[uid] = m.Find(uid).Target.Authority == m.Authorities[0].Me()
+				}
+				m.Authorities[0].Cut()
+				ctx, cancel := context.WithTimeout(t.Context(), c.within)
+				defer cancel()
+				begun := time.Now()
+				p, err := m.Push(ctx, delivery.Message{ID: "m1", Payload: json.RawMessage(`1`)}, users, c.options...)
+				require.NoError(t, err)
+				require.LessOrEqual(t, time.Since(begun), c.takes)
+				m.Pass(time.Second)
+				for _, u := range p.Users {
+					require.Equal(t, !silent[u.UID], u.Reached, "%s is %s", u.UID, u.State)
+					require.Equal(t, silent[u.UID], u.State == schema.Unknown)
+					require.Equal(t, u.Reached, sockets[u.UID].Got("m1") == 1)
+				}
+			})
+		})
+	}
+}
