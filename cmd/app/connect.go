@@ -121,7 +121,7 @@ func (t *terminal) state(s client.State) {
 	}
 	if s.Err != nil {
 		line.Error = s.Err.Error()
-		human += ": " + printable(oneLine(s.Err))
+		human += ": " + printable(strings.TrimPrefix(oneLine(s.Err), client.ErrStopped.Error()+": ")) // the phase says that
 	}
 	t.say(line, "%s", human)
 }

@@ -16,7 +16,7 @@ import (
 type Connection struct {
 	NATS     []string `name:"nats" env:"ROLLCALL_NATS,NATS_URL" placeholder:"URL" help:"NATS servers, with user:password@ where needed. Default: nats://127.0.0.1:4222, or those of the context."`
 	Creds    string   `name:"creds" env:"ROLLCALL_CREDS,NATS_CREDS" placeholder:"FILE" help:"File with NATS credentials."`
-	User     string   `name:"user" env:"ROLLCALL_USER,NATS_USER" placeholder:"NAME" help:"NATS user."`
+	User     string   `name:"user" env:"ROLLCALL_USER,NATS_USER" placeholder:"NAME" help:"NATS user. Default, with a password alone: the role's own as in deploy/nats.conf, operator for commands."`
 	Password string   `name:"password" secret:"" env:"ROLLCALL_PASSWORD,NATS_PASSWORD" placeholder:"SECRET" help:"Its password. Arguments stand in the process list: give it as $$ROLLCALL_PASSWORD or in the config file."`
 	Context  string   `name:"context" env:"ROLLCALL_CONTEXT,NATS_CONTEXT" placeholder:"NAME" help:"Context of the nats CLI: its servers and credentials."`
 	CA       string   `name:"tls-ca" env:"ROLLCALL_TLS_CA,NATS_CA" placeholder:"FILE" help:"Certificate authorities of the servers."`
@@ -49,11 +49,21 @@ func (c *Connection) dialer(role deploy.User) (*dialer, error) {
 	if d.servers == "" && d.context == "" {
 		d.servers = nats.DefaultURL
 	}
-	d.options = c.credentials()
-	if inbox := c.inbox(role); inbox != "" {
+	login := c.as(role)
+	d.options = login.credentials()
+	if inbox := login.inbox(role); inbox != "" {
 		d.options = append(d.options, nats.CustomInboxPrefix(inbox))
 	}
 	return d, nil
+}
+
+// as gives the flags with the role's own user where a password stands alone: a server would be told
+// neither of the two.
+func (c Connection) as(role deploy.User) Connection {
+	if c.Password != "" && c.user() == "" && c.Creds == "" && c.Context == "" {
+		c.User = string(role)
+	}
+	return c
 }
 
 func (c *Connection) credentials() []nats.Option {

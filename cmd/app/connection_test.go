@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rollcall-mesh/rollcall/deploy"
@@ -27,6 +28,28 @@ func TestInboxFollowsTheUser(t *testing.T) {
 		{Connection{Context: "prod"}, deploy.Operator, ""},
 	} {
 		require.Equal(t, c.want, c.connection.inbox(c.role), c.connection)
+	}
+}
+
+func TestAPasswordAloneIsThatOfTheRole(t *testing.T) {
+	for _, c := range []struct {
+		connection Connection
+		want       string
+	}{
+		{Connection{}, ""},
+		{Connection{Password: "pw"}, "gateway"},
+		{Connection{Password: "pw", User: "backend"}, "backend"},
+		{Connection{Password: "pw", Context: "prod"}, ""},
+		{Connection{Password: "pw", Creds: "connection_test.go"}, ""},
+		{Connection{Password: "pw", NATS: []string{"nats://operator:pw@h:1"}}, ""}, // the URL's own
+	} {
+		d, err := c.connection.dialer(deploy.Gateway)
+		require.NoError(t, err)
+		var o nats.Options
+		for _, set := range d.options {
+			require.NoError(t, set(&o))
+		}
+		require.Equal(t, c.want, o.User, c.connection)
 	}
 }
 

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/rollcall-mesh/rollcall/schema"
@@ -36,7 +37,7 @@ func (e *LostError) Error() string {
 	if e.Status != 0 {
 		what = fmt.Sprintf("HTTP status %d", e.Status)
 	}
-	if e.Reason != "" {
+	if e.Reason != "" && !strings.HasSuffix(what, "("+e.Reason+")") { // which may be all that the code says
 		what += ": " + e.Reason
 	}
 	if e.Err != nil {
