@@ -18,7 +18,7 @@ build: ## the one binary, bin/rollcall
 demo: build ## a whole mesh on this machine, with a page to click on (ARGS="--listen ...")
 	@exec bin/rollcall demo $(ARGS)
 
-docs-check: ## what the README shows, done with the nats CLI, curl and Node (builds that CLI: minutes)
+docs-check: ## what README and delivery/SERVICE.md show, done with the nats CLI, curl and Node (builds that CLI: minutes)
 	.ci/docs-check
 
 test: ## go test ./..., then one line that names what this machine lacks

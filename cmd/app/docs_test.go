@@ -19,7 +19,7 @@ var inline = regexp.MustCompile("`rollcall ([^`]+)`")
 
 // The commands that the documentation shows are commands that this program takes.
 func TestCommandsOfTheDocs(t *testing.T) {
-	for _, file := range []string{"../../README.md", "../../CONTRIBUTING.md", "../../SECURITY.md", "../../deploy/rollcall@.service"} {
+	for _, file := range []string{"../../README.md", "../../delivery/SERVICE.md", "../../CONTRIBUTING.md", "../../SECURITY.md", "../../deploy/rollcall@.service"} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		for line := range strings.Lines(string(text)) {

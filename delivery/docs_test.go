@@ -10,9 +10,9 @@ import (
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
-// The limits that the README tells of are those of the service.
-func TestLimitsOfTheReadme(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
+// The limits that SERVICE.md tells of are those of the service.
+func TestLimitsOfTheDocs(t *testing.T) {
+	docs, err := os.ReadFile("SERVICE.md")
 	require.NoError(t, err)
 	thousands := func(n int) string { return fmt.Sprintf("%d,%03d", n/1000, n%1000) }
 	for _, want := range []string{
@@ -23,6 +23,6 @@ func TestLimitsOfTheReadme(t *testing.T) {
 		fmt.Sprintf("`await_ms` (at most %s)", thousands(schema.MaxAwaitMS)),
 		fmt.Sprintf("`ack_wait_ms` (at most %s)", thousands(int(schema.MaxAckMS))),
 	} {
-		require.Contains(t, string(readme), want)
+		require.Contains(t, string(docs), want)
 	}
 }
