@@ -151,7 +151,7 @@ func (w *Worker) explain(data []byte) schema.Message {
 // status reports on all slots held. Each is locked on its own, so that it never stops the others.
 func (w *Worker) status() schema.StatusReport {
 	me := w.Me()
-	report := schema.StatusReport{Process: schema.ProcessName(me)}
+	report := schema.StatusReport{Process: schema.ProcessName(me), Suspect: !w.holder.Trusted()}
 	counts := map[schema.NodeCount]int{}
 	now := time.Now()
 	for i := range w.held {
@@ -189,7 +189,7 @@ func (w *Worker) statusOf(t *tenure, now time.Time, report *schema.StatusReport,
 	}
 	s := schema.SlotStatus{
 		Slot: t.target.Slot, Owner: t.target.Authority.Node, Boot: t.target.Authority.Boot, Fence: t.target.Fence,
-		State: t.stateLocked(now), Routes: t.dir.Routes(), HeldMS: now.Sub(t.since).Milliseconds(), Cause: t.cause,
+		State: t.stateLocked(now), Suspect: report.Suspect || t.handing, Routes: t.dir.Routes(), HeldMS: now.Sub(t.since).Milliseconds(), Cause: t.cause,
 	}
 	if s.State == schema.SlotRebuilding {
 		s.Synced = len(t.rebuild.synced)

@@ -2,6 +2,7 @@ package authority
 
 import (
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -82,4 +83,27 @@ func (t *tenure) count(now time.Time, sum *totals) {
 	sum.awaited += len(t.rebuild.outstanding)
 	sum.routes += t.dir.Routes()
 	sum.offlines += t.dir.Held()
+}
+
+// heldFences shows which slots are held, each under which fence: a series a slot.
+type heldFences struct {
+	w    *Worker
+	desc *prometheus.Desc
+}
+
+func newHeldFences(w *Worker) heldFences {
+	name := prometheus.BuildFQName("rollcall", "authority", "slot_fence")
+	return heldFences{w, prometheus.NewDesc(name, "The fence under which a slot is held here.", []string{"slot"}, nil)}
+}
+
+// Describe is part of a prometheus.Collector.
+func (c heldFences) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+
+// Collect is part of a prometheus.Collector.
+func (c heldFences) Collect(ch chan<- prometheus.Metric) {
+	for i := range c.w.held {
+		if t := c.w.held[i].Load(); t != nil {
+			ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(t.target.Fence), strconv.Itoa(i))
+		}
+	}
 }

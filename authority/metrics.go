@@ -16,6 +16,7 @@ type metrics struct {
 	eventStream   recordMetrics
 	lastSeen      recordMetrics
 	moves         *prometheus.CounterVec // of slots: taken, or why dropped
+	lastMove      *prometheus.GaugeVec   // the time of the latest of each
 	endings       *prometheus.CounterVec // of other processes' leases, by proof or by time
 	corrupt       prometheus.Counter
 }
@@ -55,7 +56,9 @@ func newMetrics(r prometheus.Registerer, w *Worker) *metrics {
 			again:  plain("events_repeated_total", "Events sent to the stream presence_events once more, for want of an acknowledgement."),
 			lost:   plain("events_lost_total", "Events that the stream presence_events has missed; rebuilt is told there on their slots."),
 		},
-		moves:   counter("slot_moves_total", "Slots taken, and dropped by cause.", "what"),
+		moves: counter("slot_moves_total", "Slots taken, and dropped by cause.", "what"),
+		lastMove: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rollcall", Subsystem: "authority", Name: "slot_moved_timestamp_seconds",
+			Help: "When a slot was last taken, and dropped by cause, in unix seconds."}, []string{"what"}),
 		endings: counter("leases_ended_total", "Leases of other processes ended, by proof or by time.", "how"),
 		corrupt: f.NewCounter(corrupt),
 	}
@@ -68,7 +71,16 @@ func newMetrics(r prometheus.Registerer, w *Worker) *metrics {
 		m.endings.WithLabelValues(how)
 	}
 	w.gauges(f)
+	if r != nil {
+		r.MustRegister(newHeldFences(w))
+	}
 	return m
+}
+
+// moved notes that a slot was taken or dropped, and why.
+func (m *metrics) moved(what string) {
+	m.moves.WithLabelValues(what).Inc()
+	m.lastMove.WithLabelValues(what).SetToCurrentTime()
 }
 
 func (m *metrics) logins(op string, results []schema.LoginResult) {

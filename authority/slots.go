@@ -125,7 +125,7 @@ func (w *Worker) take(target schema.Target, now time.Time, cause schema.SlotCaus
 		return
 	}
 	t.sub = sub
-	w.meter.moves.WithLabelValues(string(t.cause)).Inc()
+	w.meter.moved(string(t.cause))
 }
 
 func (w *Worker) settings() directory.Settings {
@@ -216,7 +216,7 @@ func (w *Worker) drop(t *tenure, why string) {
 		return // another has
 	}
 	t.end()
-	w.meter.moves.WithLabelValues(why).Inc()
+	w.meter.moved(why)
 	w.log.Debug("slot dropped", "target", t.target.String(), "why", why)
 	w.spawn(func(ctx context.Context) {
 		_ = lease.Wait(ctx, tellMoved) // or the life has ended

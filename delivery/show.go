@@ -42,8 +42,8 @@ func (d *Delivery) Nodes(ctx context.Context) ([]schema.ProcessStatus, error) {
 	return list, nil
 }
 
-// Slots gives every slot, as its authority says it is, and the processes. It names the authorities that
-// have said nothing in statusWait.
+// Slots gives every slot, as its authority says it is, and the processes, with how many slots wait for each
+// gateway. It names the authorities that have said nothing in statusWait.
 func (d *Delivery) Slots(ctx context.Context) (schema.SlotsReply, error) {
 	nodes, err := d.Nodes(ctx)
 	if err != nil {
@@ -60,14 +60,30 @@ func (d *Delivery) Slots(ctx context.Context) (schema.SlotsReply, error) {
 	for i := range slots {
 		slots[i] = slotStatus(d.mesh.view, schema.Slot(i), said)
 	}
+	countBacklogs(nodes, slots)
 	return schema.SlotsReply{Slots: slots, Processes: nodes, Missing: missing}, nil
+}
+
+// countBacklogs counts, for each gateway, the slots that wait for its sync.
+func countBacklogs(nodes []schema.ProcessStatus, slots []schema.SlotStatus) {
+	waiting := map[schema.NodeID]int{}
+	for _, s := range slots {
+		for _, node := range s.Outstanding {
+			waiting[node]++
+		}
+	}
+	for i := range nodes {
+		if nodes[i].Role == string(lease.Gateway) {
+			nodes[i].SyncBacklog = waiting[nodes[i].Node]
+		}
+	}
 }
 
 // slotStatus joins what the bucket says of a slot with what its owner said.
 func slotStatus(v *lease.View, s schema.Slot, said map[schema.Target]schema.SlotStatus) schema.SlotStatus {
 	t, owned := v.Target(s)
 	if !owned {
-		return schema.SlotStatus{Slot: s, State: schema.SlotUnowned}
+		return schema.SlotStatus{Slot: s, Fence: t.Fence, State: schema.SlotUnowned}
 	}
 	status, ok := said[t]
 	if !ok {

@@ -269,6 +269,9 @@ type ProcessStatus struct {
 	Addresses []string     `json:"addresses,omitempty"`
 	Sessions  int          `json:"sessions,omitempty"`
 	RenewedMS int64        `json:"renewed_ms"` // age of its renewal, as far as heard here
+	// SyncBacklog is how many slots that are being rebuilt still wait for what a gateway has of them. Only
+	// presence.slots tells it.
+	SyncBacklog int `json:"sync_backlog,omitempty"`
 }
 
 // StatsReply is the answer of presence.stats.

@@ -141,13 +141,15 @@ type ProcessName struct {
 	Boot BootID `json:"boot"`
 }
 
-// SlotStatus is one slot of a StatusReport and of presence.slots.
+// SlotStatus is one slot of a StatusReport and of presence.slots. Of one that is unowned the fence is where
+// its key stands.
 type SlotStatus struct {
 	Slot        Slot      `json:"slot"`
 	Owner       NodeID    `json:"owner,omitempty"`
 	Boot        BootID    `json:"boot,omitempty"`
 	Fence       Revision  `json:"fence,omitempty"`
 	State       SlotState `json:"state"`
+	Suspect     bool      `json:"suspect,omitempty"` // its owner has no proof of its lease, or is handing it over
 	Routes      int       `json:"routes"`
 	HeldMS      int64     `json:"held_ms,omitempty"`     // since the owner took it
 	Cause       SlotCause `json:"cause,omitempty"`       // why it came to this owner, or why it is not served

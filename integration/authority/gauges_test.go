@@ -33,6 +33,19 @@ func startMeasured(t *testing.T, s *bubble.Server, node schema.NodeID) measured 
 // gauge gives a metric by its name and the values of its labels, if it has some.
 func (m measured) gauge(t *testing.T, name string, labels ...string) float64 {
 	t.Helper()
+	value, ok := m.find(t, name, labels...)
+	require.True(t, ok, "no such metric: %s %v", name, labels)
+	return value
+}
+
+func (m measured) has(t *testing.T, name string, labels ...string) bool {
+	t.Helper()
+	_, ok := m.find(t, name, labels...)
+	return ok
+}
+
+func (m measured) find(t *testing.T, name string, labels ...string) (value float64, ok bool) {
+	t.Helper()
 	families, err := m.registry.Gather()
 	require.NoError(t, err)
 	for _, f := range families {
@@ -42,12 +55,11 @@ func (m measured) gauge(t *testing.T, name string, labels ...string) float64 {
 				values = append(values, l.GetValue())
 			}
 			if f.GetName() == "rollcall_authority_"+name && strings.Join(values, " ") == strings.Join(labels, " ") {
-				return one.GetGauge().GetValue()
+				return one.GetGauge().GetValue(), true
 			}
 		}
 	}
-	require.Fail(t, "no such metric", name)
-	return 0
+	return 0, false
 }
 
 // What an operator has to see while a worker is cut off and another takes its slots over.
@@ -60,6 +72,9 @@ func TestGaugesTellOfALeaseAndOfARebuild(t *testing.T) {
 		require.Zero(t, first.gauge(t, "syncs_awaited"))
 		require.Zero(t, first.gauge(t, "suspect"))
 		require.LessOrEqual(t, first.gauge(t, "renewal_age_seconds"), 3.1)
+		seven, _ := g.view.Target(7)
+		require.EqualValues(t, seven.Fence, first.gauge(t, "slot_fence", "7"))
+		require.LessOrEqual(t, first.gauge(t, "slot_moved_timestamp_seconds", "claimed"), float64(time.Now().Unix()))
 
 		first.link.Cut()
 		time.Sleep(25 * time.Second)
@@ -76,9 +91,16 @@ func TestGaugesTellOfALeaseAndOfARebuild(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, schema.Slots-1, second.gauge(t, "syncs_awaited"))
 		require.EqualValues(t, 1, second.gauge(t, "slots", "ready"))
+		require.EqualValues(t, target.Fence, second.gauge(t, "slot_fence", "7"))
+		require.Greater(t, target.Fence, seven.Fence)
+		taken := second.gauge(t, "slot_moved_timestamp_seconds", "claimed")
+		require.Greater(t, taken, first.gauge(t, "slot_moved_timestamp_seconds", "claimed")+25)
+		require.False(t, second.has(t, "slot_moved_timestamp_seconds", "handed"))
 
 		require.NoError(t, second.run.Stop())
 		require.Equal(t, math.Inf(1), second.gauge(t, "renewal_age_seconds"))
 		require.EqualValues(t, 1, second.gauge(t, "suspect"))
+		require.False(t, second.has(t, "slot_fence", "7"), "it holds it no more")
+		require.GreaterOrEqual(t, second.gauge(t, "slot_moved_timestamp_seconds", "life_ended"), taken)
 	})
 }
