@@ -45,14 +45,14 @@ type arrival struct {
 
 // carryOut sends the message and waits for what becomes of it, acknowledgements included.
 func (d *Delivery) carryOut(ctx context.Context, m Message, c *call, p *plan) {
-	s := &sending{d: d, ctx: ctx, m: m, ackWait: c.ackWait, filter: c.filter, p: p, wakes: make(chan struct{}, 1)}
+	s := &sending{d: d, ctx: ctx, m: m, ackWait: heardBy(ctx, c.ackWait), filter: c.filter, p: p, wakes: make(chan struct{}, 1)}
 	s.send(p.all(), 0)
 	s.follow()
 	awaitAcks(ctx, p, s.answered)
 }
 
 // follow takes what arrives until nothing is open or the caller's context ends. What has no answer
-// by then stays as it was.
+// by then stays as it was; one that has come counts, and nothing is done about it any more.
 func (s *sending) follow() {
 	defer func() {
 		for _, t := range s.timers {
@@ -64,6 +64,11 @@ func (s *sending) follow() {
 		select {
 		case <-s.wakes:
 		case <-s.ctx.Done():
+			for _, a := range s.taken() {
+				if a.answer != nil {
+					s.keep(a.answer)
+				}
+			}
 			return
 		}
 		for _, a := range s.taken() {
@@ -103,10 +108,15 @@ func (s *sending) take(a arrival) {
 	}
 }
 
-// note takes the results of a parcel.
-func (s *sending) note(x *parcel) {
+// keep takes the results of a parcel.
+func (s *sending) keep(x *parcel) {
 	s.p.settle(x.at, x.results)
 	s.answered = append(s.answered, x)
+}
+
+// note does so, and what they ask for.
+func (s *sending) note(x *parcel) {
+	s.keep(x)
 	if again := s.p.pending(x.at); len(again) > 0 && x.try < len(retryAfter) {
 		s.open++
 		next := arrival{again: again, try: x.try + 1}

@@ -152,9 +152,16 @@ func (n *fakeNATS) RequestWithContext(ctx context.Context, subject string, data 
 	if handler == nil {
 		return nil, nats.ErrNoResponders
 	}
-	answer := handler(data)
-	if answer == nil {
-		<-ctx.Done()
+	come := make(chan schema.Message, 1)
+	go func() {
+		if answer := handler(data); answer != nil {
+			come <- answer
+		}
+	}()
+	var answer schema.Message
+	select {
+	case answer = <-come:
+	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	b, err := schema.Marshal(answer)

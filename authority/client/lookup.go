@@ -177,14 +177,29 @@ func (r *round) ask(ctx context.Context) bool {
 		}
 	}
 	for range r.asks {
-		select {
-		case a := <-r.done:
-			a.answered = true
-		case <-ctx.Done():
+		a := r.next(ctx)
+		if a == nil {
 			return false
 		}
+		a.answered = true
 	}
 	return true
+}
+
+// next gives an ask that has come back; nil when ctx ended before. One that is back already counts, however
+// late it is: sending the last one may have taken the caller's whole time.
+func (r *round) next(ctx context.Context) *ask {
+	select {
+	case a := <-r.done:
+		return a
+	case <-ctx.Done():
+	}
+	select {
+	case a := <-r.done:
+		return a
+	default:
+		return nil
+	}
 }
 
 // send brings an ask into its lane. The last one need not leave the caller free.

@@ -49,3 +49,45 @@ func TestASilentAuthorityCostsOthersNoMessage(t *testing.T) {
 		})
 	}
 }
+
+// TestAckWaitBeyondTheCallersTime: what devices have acknowledged by the end of the caller's time is told,
+// whatever others owe, on their gateway and on another one.
+func TestAckWaitBeyondTheCallersTime(t *testing.T) {
+	mesh.Run(t, mesh.Options{}, func(t *testing.T, m *mesh.Mesh) {
+		one, two := m.Gateways[0], m.Gateways[1]
+		one.Enter("never")
+		slow := one.Enter("slow")
+		one.Login("beside", "phone")
+		two.Login("elsewhere", "phone")
+		go func() {
+			m.Pass(500 * time.Millisecond)
+			acks(slow, "m1")
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		p, err := m.Push(ctx, delivery.Message{ID: "m1", Payload: json.RawMessage(`1`)}, []schema.UID{"never", "slow", "beside", "elsewhere"}, delivery.AckWait(5*time.Second))
+		require.NoError(t, err)
+		require.LessOrEqual(t, time.Since(begun), time.Second)
+		require.Equal(t, []string{"never true written", "slow true acked", "beside true acked", "elsewhere true acked"}, pushed{Pushed: p}.lines())
+	})
+}
+
+// TestASilentGatewayHidesNoAcknowledgement: one gateway says nothing until the caller's time is over; what
+// the devices of the others have acknowledged is told all the same.
+func TestASilentGatewayHidesNoAcknowledgement(t *testing.T) {
+	mesh.Run(t, mesh.Options{}, func(t *testing.T, m *mesh.Mesh) {
+		one, two := m.Gateways[0], m.Gateways[1]
+		one.Enter("silent")
+		two.Login("alice", "phone")
+		one.Cut()
+		for i := range 10 { // chance has no part in it
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			p, err := m.Push(ctx, delivery.Message{Payload: json.RawMessage(`1`)}, []schema.UID{"silent", "alice"}, delivery.AckWait(500*time.Millisecond))
+			cancel()
+			require.NoError(t, err)
+			require.Equal(t, []string{"silent false unknown", "alice true acked"}, pushed{Pushed: p}.lines(), "try %d", i)
+			m.Pass(2 * time.Second)
+		}
+	})
+}
