@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
@@ -74,6 +75,83 @@ func TestLastSeen(t *testing.T) {
 		require.Empty(t, lastSeen(m, "alice").LastSeen, "too long ago")
 		m.Configure(func(c *schema.Config) { c.LastSeen = false })
 		require.Contains(t, lastSeen(m, "alice").LastSeenWhy, "is not kept")
+	})
+}
+
+// TestLastSeenOfSeveralDevices: the time is the last device's, wherever it hung, and is written once for
+// each time that the user was said to be offline, however many sessions that ended.
+func TestLastSeenOfSeveralDevices(t *testing.T) {
+	mesh.Run(t, mesh.Options{Gateways: 3}, func(t *testing.T, m *mesh.Mesh) {
+		keepLastSeen(t, m, 24*time.Hour)
+		js, err := jetstream.New(m.Outsider)
+		require.NoError(t, err)
+		written := func() uint64 {
+			s, err := js.Stream(t.Context(), subjects.Prefix("").LastSeenStream())
+			require.NoError(t, err)
+			return s.CachedInfo().State.LastSeq
+		}
+		at := func(uid schema.UID) time.Time {
+			seen, err := m.LastSeen(t.Context(), []schema.UID{uid})
+			require.NoError(t, err)
+			require.NoError(t, seen[0].Err)
+			return seen[0].At
+		}
+		one, two, three := m.Gateways[0], m.Gateways[1], m.Gateways[2]
+		phone := one.Enter("alice", mesh.As("phone", "app", schema.Master))
+		tablet := two.Enter("alice", mesh.As("tablet", "web", schema.Slave))
+		phone.Leave()
+		m.Pass(time.Minute)
+		require.Zero(t, written(), "one is still there")
+		tablet.Kill()
+		m.Pass(grace / 2)
+		tablet = two.Enter("alice", mesh.As("tablet", "web", schema.Slave))
+		m.Pass(time.Minute)
+		require.Zero(t, written(), "back in time")
+		tablet.Kill()
+		m.Still()
+		gone := time.Now()
+		m.Pass(time.Minute)
+		require.InDelta(t, 0, at("alice").Sub(gone), float64(time.Millisecond))
+		require.EqualValues(t, 1, written())
+
+		one.Enter("bob", mesh.As("phone", "app", schema.Master)).Leave()
+		three.Enter("bob", mesh.As("tablet", "web", schema.Slave))
+		three.Enter("bob", mesh.As("desk", "desktop", schema.Slave))
+		three.Kill()
+		m.Await(2*time.Minute, "the killed gateway's sessions are gone", func() bool { return m.Find("bob").State == schema.Offline })
+		gone = time.Now()
+		m.Pass(time.Minute)
+		require.InDelta(t, 0, at("bob").Sub(gone), float64(time.Second))
+		require.EqualValues(t, 2, written(), "two at once are one offline")
+	})
+}
+
+// TestLastSeenCostsWhoAsks: the bucket is read of those who are offline and asked for, once each.
+func TestLastSeenCostsWhoAsks(t *testing.T) {
+	mesh.Run(t, mesh.Options{Config: mesh.Prompt}, func(t *testing.T, m *mesh.Mesh) {
+		keepLastSeen(t, m, time.Hour)
+		blink(m, "alice", 1)
+		m.Gateways[0].Enter("bob")
+		reads := make(chan *nats.Msg, 100)
+		_, err := m.Outsider.ChanSubscribe("$JS.API.DIRECT.GET.>", reads)
+		require.NoError(t, err)
+		require.NoError(t, m.Outsider.Flush())
+		for call, want := range map[string]int{
+			`{"uids":["alice","bob"]}`:                            0,
+			`{"uids":["bob","bob"],"last_seen":true}`:             0,
+			`{"uids":["alice","bob","nobody"],"last_seen":true}`:  2,
+			`{"uids":["alice","bob","nobody"],"last_seen":false}`: 0,
+			`{"uids":["alice"],"await_ms":1000,"last_seen":true}`: 1,
+		} {
+			var reply schema.LookupReply
+			code, why := m.Call("lookup", []byte(call), &reply)
+			require.Empty(t, code, why)
+			m.Pass(10 * time.Millisecond)
+			require.Len(t, reads, want, call)
+			for len(reads) > 0 {
+				<-reads
+			}
+		}
 	})
 }
 

@@ -3,6 +3,7 @@ package mesh_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -88,6 +89,49 @@ func TestASilentGatewayHidesNoAcknowledgement(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []string{"silent false unknown", "alice true acked"}, pushed{Pushed: p}.lines(), "try %d", i)
 			m.Pass(2 * time.Second)
+		}
+	})
+}
+
+// TestAwaitRidesOutARebuild: a push that waits reaches all who are there, once, as soon as they are known,
+// and nobody is called offline meanwhile. One that waits less says who is
+// unknown when its wait is over.
+func TestAwaitRidesOutARebuild(t *testing.T) {
+	mesh.Run(t, mesh.Options{Authorities: 2}, func(t *testing.T, m *mesh.Mesh) {
+		m.Pass(leaseTime)
+		users, sockets := phones(m.Gateways[0], 40)
+		nobody := schema.UID("nobody")
+		for i := 0; m.Find(nobody).Target.Authority != m.Authorities[0].Me(); i++ {
+			nobody = schema.UID(fmt.Sprint("nobody-", i))
+		}
+		m.Authorities[0].Kill() // takeover waits for its lease: no disconnect events here
+		short := pushIn(m, "short", append(users, nobody), delivery.AwaitFresh(2*time.Second))
+		require.InDelta(t, 2, short.took.Seconds(), 0.6)
+		m.Still()
+		lost := 0
+		for _, u := range short.Users {
+			require.NotEqual(t, schema.Offline, u.State, u.UID)
+			require.Equal(t, u.State == schema.Online, u.Reached)
+			require.Equal(t, u.Reached, u.UID != nobody && sockets[u.UID].Got("short") == 1, u.UID)
+			if u.State == schema.Unknown {
+				lost++
+			}
+		}
+		require.NotZero(t, lost)
+		require.Less(t, lost, len(users))
+
+		m.Pass(leaseTime - 10*time.Second)
+		long := pushIn(m, "long", append(users, nobody), delivery.AwaitFresh(30*time.Second))
+		require.Less(t, long.took, 15*time.Second, "it does not wait longer than it has to")
+		for i, line := range long.lines() {
+			if i < len(users) {
+				require.Equal(t, string(users[i])+" true written", line)
+			}
+		}
+		require.Equal(t, schema.Offline, long.Users[len(users)].State)
+		m.Still()
+		for uid, s := range sockets {
+			require.Equal(t, 1, s.Got("long"), uid)
 		}
 	})
 }
