@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -54,8 +55,29 @@ type process struct {
 	// this process.
 	dialer func(deploy.User) (*dialer, error)
 	admin  net.Listener // nil: none
-	opened []net.Listener
-	local  *locals // the gateways that delivery serves without NATS messages; nil: none
+	ends   []func()     // what close does, the last one first
+	local  *locals      // the gateways that delivery serves without NATS messages; nil: none
+}
+
+// runRole runs what role makes of a role's flags, in a process of its own, until that is ended.
+func (s *session) runRole(flags checker, of *Process, role func(*process, schema.NodeID) (part, error)) error {
+	if err := flags.check(); err != nil {
+		return err
+	}
+	node, err := of.node()
+	if err != nil {
+		return err
+	}
+	p, err := s.newProcess(of.Admin, slog.LevelInfo)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	run, err := role(p, node)
+	if err != nil {
+		return err
+	}
+	return p.run(s.ctx, run)
 }
 
 // newProcess opens the admin listener, so that a port in use is told at once.
@@ -81,15 +103,15 @@ func (s *session) newProcess(admin string, otherwise slog.Level) (*process, erro
 func (p *process) listen(address, flag string) (net.Listener, error) {
 	l, err := listen(address, flag)
 	if err == nil {
-		p.opened = append(p.opened, l)
+		p.ends = append(p.ends, func() { _ = l.Close() }) // one that its user has closed says so
 	}
 	return l, err
 }
 
-// close closes what was opened and not closed by its user.
+// close ends what was started and opened for the roles, once they have ended.
 func (p *process) close() {
-	for _, l := range p.opened {
-		_ = l.Close() // one that is closed already says so
+	for _, end := range slices.Backward(p.ends) {
+		end()
 	}
 }
 

@@ -2,12 +2,12 @@ package app
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"path/filepath"
 
 	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/deploy"
+	"github.com/rollcall-mesh/rollcall/schema"
 )
 
 // AllCmd runs gateway, authority and delivery in one process, and with --embed the NATS server too.
@@ -33,41 +33,29 @@ func (c *AllCmd) check() error {
 
 // Run runs the roles until it is ended.
 func (c *AllCmd) Run(s *session) error {
-	if err := c.check(); err != nil {
-		return err
-	}
-	node, err := c.node()
-	if err != nil {
-		return err
-	}
-	p, err := s.newProcess(c.Admin, slog.LevelInfo)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	if c.Embed != "" {
-		n, err := c.startNATS(p)
-		if err != nil {
-			return err
+	return s.runRole(c, &c.Process, func(p *process, node schema.NodeID) (part, error) {
+		if c.Embed != "" {
+			if err := c.startNATS(p); err != nil {
+				return nil, err
+			}
 		}
-		defer n.Stop()
-		p.dialer = n.dialer
-	}
-	p.local = new(locals)
-	gw, err := p.gatewayRole(node, &c.GatewayFlags)
-	if err != nil {
-		return err
-	}
-	asked, err := p.deliveryRole(node, &c.DeliveryFlags)
-	if err != nil {
-		return err
-	}
-	return p.run(s.ctx, func(ctx context.Context) error {
-		return onTop(ctx, p.authorityRole(node, lease.Options{Replicas: c.Replicas}, false), p.afterAuthority(gw, asked))
+		p.local = new(locals)
+		gw, err := p.gatewayRole(node, &c.GatewayFlags)
+		if err != nil {
+			return nil, err
+		}
+		asked, err := p.deliveryRole(node, &c.DeliveryFlags)
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context) error {
+			return onTop(ctx, p.authorityRole(node, lease.Options{Replicas: c.Replicas}, false), p.afterAuthority(gw, asked))
+		}, nil
 	})
 }
 
-func (c *AllCmd) startNATS(p *process) (*NATS, error) {
+// startNATS starts the server that the roles then dial, and that ends after them.
+func (c *AllCmd) startNATS(p *process) error {
 	passwords := make(map[deploy.User]string)
 	for _, u := range deploy.Users() {
 		passwords[u] = os.Getenv(u.PasswordVariable())
@@ -77,10 +65,12 @@ func (c *AllCmd) startNATS(p *process) (*NATS, error) {
 		Listen: c.NATSListen, Store: filepath.Join(c.Embed, "nats"), SyncAlways: true, OpenOperator: open, Passwords: passwords, Log: p.log,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
+	p.ends = append(p.ends, n.Stop)
+	p.dialer = n.dialer
 	p.log.Info("nats-server", "listen", n.URL(), "operator_without_password", open)
-	return n, nil
+	return nil
 }
 
 // afterAuthority runs parts when the authority beside them serves, which has then made the bucket.

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"log/slog"
 
 	"github.com/rollcall-mesh/rollcall/authority"
 	"github.com/rollcall-mesh/rollcall/authority/lease"
@@ -30,16 +29,9 @@ func (c *AuthorityCmd) check() error {
 
 // Run runs the authority until it is ended.
 func (c *AuthorityCmd) Run(s *session) error {
-	node, err := c.node()
-	if err != nil {
-		return err
-	}
-	p, err := s.newProcess(c.Admin, slog.LevelInfo)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	return p.run(s.ctx, p.authorityRole(node, lease.Options{Replicas: c.Replicas}, false))
+	return s.runRole(c, &c.Process, func(p *process, node schema.NodeID) (part, error) {
+		return p.authorityRole(node, lease.Options{Replicas: c.Replicas}, false), nil
+	})
 }
 
 // authorityRole gives what runs an authority, which makes the bucket where there is none. fresh: the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/rollcall-mesh/rollcall/authority/lease"
@@ -42,23 +41,9 @@ func (f *DeliveryFlags) check() error {
 
 // Run runs the service until it is ended.
 func (c *DeliveryCmd) Run(s *session) error {
-	if err := c.check(); err != nil {
-		return err
-	}
-	node, err := c.node()
-	if err != nil {
-		return err
-	}
-	p, err := s.newProcess(c.Admin, slog.LevelInfo)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	role, err := p.deliveryRole(node, &c.DeliveryFlags)
-	if err != nil {
-		return err
-	}
-	return p.run(s.ctx, role)
+	return s.runRole(c, &c.Process, func(p *process, node schema.NodeID) (part, error) {
+		return p.deliveryRole(node, &c.DeliveryFlags)
+	})
 }
 
 // deliveryRole opens the API's listener, if there is to be one, and gives what runs the service.

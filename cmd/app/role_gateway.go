@@ -87,23 +87,9 @@ func (f *GatewayFlags) check() error {
 
 // Run runs the gateway until it is ended.
 func (c *GatewayCmd) Run(s *session) error {
-	if err := c.check(); err != nil {
-		return err
-	}
-	node, err := c.node()
-	if err != nil {
-		return err
-	}
-	p, err := s.newProcess(c.Admin, slog.LevelInfo)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	role, err := p.gatewayRole(node, &c.GatewayFlags)
-	if err != nil {
-		return err
-	}
-	return p.run(s.ctx, role)
+	return s.runRole(c, &c.Process, func(p *process, node schema.NodeID) (part, error) {
+		return p.gatewayRole(node, &c.GatewayFlags)
+	})
 }
 
 // gatewayRole opens a gateway's listeners, so that a port in use is told at once, and gives what
