@@ -69,7 +69,8 @@ type need struct {
 }
 
 // do is the one path of every slot operation: the target is compared, then the lease, then the
-// sender, then whether a successor may stand in the key; then the directory acts. All of it happens after the message was taken from the queue.
+// sender, then whether a successor may stand in the key; then the directory acts. All of it happens
+// after the message was taken from the queue.
 func (w *Worker) do(head schema.SlotHead, need need, act act) schema.AnswerHead {
 	t := w.held[head.Target.Slot].Load()
 	answer := w.check(t, head.Target, head.Seen)
@@ -148,24 +149,31 @@ func broken(err error) schema.AnswerHead {
 
 func clip(s string) string { return s[:min(len(s), 256)] }
 
+// each gives results with room for one an entry, and what fills them: the entries are judged in order.
+func each[E, R any](entries []E, judge func(*directory.Directory, time.Time, E) (R, []schema.Event)) ([]R, act) {
+	results := make([]R, len(entries))
+	return results, func(d *directory.Directory, now time.Time) (events []schema.Event) {
+		for i, e := range entries {
+			var more []schema.Event
+			results[i], more = judge(d, now, e)
+			events = append(events, more...)
+		}
+		return events
+	}
+}
+
 func (w *Worker) register(data []byte) schema.Message {
 	var req schema.Register
 	if err := schema.Unmarshal(data, &req); err != nil {
 		return &schema.RegisterAnswer{Head: broken(err)}
 	}
-	results := make([]schema.LoginResult, len(req.Logins))
-	head := w.do(req.Head, need{lease: true, gateway: true}, func(d *directory.Directory, now time.Time) (events []schema.Event) {
-		for i, l := range req.Logins {
-			if err := checkRoute(req.Head.Target.Slot, &l.Route); err != nil {
-				results[i] = schema.LoginResult{Code: schema.CodeBad, Why: clip(err.Error())}
-				continue
-			}
-			var more []schema.Event
-			results[i], more = d.Register(now, req.Head, l)
-			events = append(events, more...)
+	results, act := each(req.Logins, func(d *directory.Directory, now time.Time, l schema.Login) (schema.LoginResult, []schema.Event) {
+		if err := checkRoute(req.Head.Target.Slot, &l.Route); err != nil {
+			return schema.LoginResult{Code: schema.CodeBad, Why: clip(err.Error())}, nil
 		}
-		return events
+		return d.Register(now, req.Head, l)
 	})
+	head := w.do(req.Head, need{lease: true, gateway: true}, act)
 	w.meter.logins("register", results)
 	return &schema.RegisterAnswer{Head: head, Results: onlyIfOK(head, results)}
 }
@@ -175,15 +183,10 @@ func (w *Worker) commit(data []byte) schema.Message {
 	if err := schema.Unmarshal(data, &req); err != nil {
 		return &schema.CommitAnswer{Head: broken(err)}
 	}
-	results := make([]schema.LoginResult, len(req.Entries))
-	head := w.do(req.Head, need{lease: true, gateway: true}, func(d *directory.Directory, now time.Time) (events []schema.Event) {
-		for i, e := range req.Entries {
-			var more []schema.Event
-			results[i], more = d.Commit(now, req.Head, e)
-			events = append(events, more...)
-		}
-		return events
+	results, act := each(req.Entries, func(d *directory.Directory, now time.Time, e schema.CommitEntry) (schema.LoginResult, []schema.Event) {
+		return d.Commit(now, req.Head, e)
 	})
+	head := w.do(req.Head, need{lease: true, gateway: true}, act)
 	w.meter.logins("commit", results)
 	return &schema.CommitAnswer{Head: head, Results: onlyIfOK(head, results)}
 }
@@ -193,15 +196,10 @@ func (w *Worker) unregister(data []byte) schema.Message {
 	if err := schema.Unmarshal(data, &req); err != nil {
 		return &schema.UnregisterAnswer{Head: broken(err)}
 	}
-	results := make([]schema.Code, len(req.Entries))
-	head := w.do(req.Head, need{gateway: true}, func(d *directory.Directory, now time.Time) (events []schema.Event) {
-		for i, e := range req.Entries {
-			var more []schema.Event
-			results[i], more = d.Unregister(now, req.Head, e)
-			events = append(events, more...)
-		}
-		return events
+	results, act := each(req.Entries, func(d *directory.Directory, now time.Time, e schema.Leave) (schema.Code, []schema.Event) {
+		return d.Unregister(now, req.Head, e)
 	})
+	head := w.do(req.Head, need{gateway: true}, act)
 	w.meter.ops.WithLabelValues("unregister").Add(float64(len(results)))
 	return &schema.UnregisterAnswer{Head: head, Results: onlyIfOK(head, results)}
 }

@@ -10,7 +10,8 @@ import (
 // Each is judged against the routes that stand by rank, whatever the order of arrival; never
 // against pending logins, which meet it as a conflict when they commit. It gives a verdict a
 // route, in order: CodeOK, CodeOldSeq, CodeSuperseded with a close code, CodeRetry from a boot
-// known to be gone, CodeBad for a uid that is none. The losers are the routes that were put out: their sockets are to be closed.
+// known to be gone, CodeBad for a uid that is none. The losers are the routes that were put out:
+// their sockets are to be closed.
 func (d *Directory) Sync(now time.Time, head schema.SlotHead, routes []schema.Route) (verdicts []schema.SyncVerdict, losers []schema.Loser, events []schema.Event) {
 	verdicts = make([]schema.SyncVerdict, len(routes))
 	o, ok := d.sender(head)
