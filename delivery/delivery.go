@@ -122,30 +122,30 @@ func (d *Delivery) run(ctx context.Context) {
 	wg.Wait()
 }
 
-// lookupStats counts what the look-ups cost; nothing before the mesh is open.
-func (d *Delivery) lookupStats() client.Stats {
+// present gives the mesh where it is open by now, else nil.
+func (d *Delivery) present() *mesh {
 	select {
 	case <-d.opened:
+		return d.mesh
 	default:
-		return client.Stats{}
+		return nil
 	}
-	if d.mesh == nil {
-		return client.Stats{}
+}
+
+// lookupStats counts what the look-ups cost; nothing before the mesh is open.
+func (d *Delivery) lookupStats() client.Stats {
+	if m := d.present(); m != nil {
+		return m.client.Stats()
 	}
-	return d.mesh.client.Stats()
+	return client.Stats{}
 }
 
 // cacheSize counts the users in the cache.
 func (d *Delivery) cacheSize() int {
-	select {
-	case <-d.opened:
-	default:
-		return 0
+	if m := d.present(); m != nil && m.cache != nil {
+		return m.cache.size()
 	}
-	if d.mesh == nil || d.mesh.cache == nil {
-		return 0
-	}
-	return d.mesh.cache.size()
+	return 0
 }
 
 func (d *Delivery) newMesh(v *lease.View) *mesh {

@@ -66,8 +66,8 @@
 //
 // Goroutines: New starts one, which keeps the view and the client and ends with Close, and one that
 // hears of events where there is a cache. A push whose cached routes are refused has one a look-up,
-// and waits for it. The Service has one a call being served, at most Workers. An ack wait has one a message, in package client,
-// for at most 30.5 s. A watch has none: it runs in its caller's.
+// and waits for it. The Service has one a call being served, at most Workers. An ack wait has one a
+// message, in package client, for at most 30.5 s. A watch has none: it runs in its caller's.
 //
 //	failure                        what happens
 //	mesh not in reach              Lookup and Push say unknown after 500 ms, the rest ErrUnavailable
