@@ -122,9 +122,9 @@ func newGateway(control, push conn, v view, c Config) *Gateway {
 // now is the gateway's clock: monotonic, above 0.
 func (g *Gateway) now() time.Duration { return time.Since(g.start) + 1 }
 
-// Run serves until ctx ends, or somebody asks the gateway to drain, then drains: see drain.go. It returns lease.ErrNameTaken or
-// lease.ErrTakenOver where another process stands under the node's name, and the error of a
-// listener that fails. It is called once.
+// Run serves until ctx ends, or somebody asks the gateway to drain, then drains: see drain.go. It
+// returns lease.ErrNameTaken or lease.ErrTakenOver where another process stands under the node's
+// name, and the error of a listener that fails. It is called once.
 func (g *Gateway) Run(ctx context.Context) error {
 	until, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -139,8 +139,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 		})
 	}
 	servers := g.listen(fail)
-	err := g.holder.Run(until, func(lease context.Context, me schema.Process) error {
-		return g.live(until, lease, me)
+	err := g.holder.Run(until, func(leased context.Context, me schema.Process) error {
+		return g.live(until, leased, me)
 	})
 	g.draining.Store(true)
 	g.closeAll(err)

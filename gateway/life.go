@@ -88,8 +88,8 @@ func (l *life) end() {
 
 // live is the work of one life: it takes what is addressed to this boot, brings the sessions under
 // it, and serves until the life has ended, or until until has and everything is drained.
-func (g *Gateway) live(until, lease context.Context, me schema.Process) error {
-	ctx, end := context.WithCancelCause(context.WithoutCancel(lease))
+func (g *Gateway) live(until, leased context.Context, me schema.Process) error {
+	ctx, end := context.WithCancelCause(context.WithoutCancel(leased))
 	l := g.newLife(ctx, me)
 	defer l.end()
 	defer end(nil)
@@ -104,13 +104,13 @@ func (g *Gateway) live(until, lease context.Context, me schema.Process) error {
 	g.adopt(l)
 	defer g.orphan(l)
 	g.log.Info("gateway lives", "process", me.String(), "sessions", g.registry.len())
-	<-lease.Done()
+	<-leased.Done()
 	if until.Err() != nil {
 		g.drain(l)
 	} else {
-		g.log.Warn("gateway's life has ended", "process", me.String(), "cause", context.Cause(lease))
+		g.log.Warn("gateway's life has ended", "process", me.String(), "cause", context.Cause(leased))
 	}
-	end(context.Cause(lease))
+	end(context.Cause(leased))
 	return nil
 }
 
