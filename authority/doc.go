@@ -89,10 +89,12 @@
 //	                          successor that answers nothing in a second gets no more of them
 //	JetStream out of reach    suspect; no directory is lost, no lease ended: failed reads and writes
 //	                          of the bucket restart everybody's timers
-//	a server lost writes      who has seen a higher fence says so; the slot's fence is lifted above
-//	a key once stood far      its slot is not served: said once in the log, counted once in
-//	  above an old bucket     corrupt_fences_total, named corrupt in presence.slots; deleted, the bucket
-//	                          forms anew above all revisions
+//	a server lost writes      who has seen a higher fence says so; the slot's fence is lifted above, by
+//	                          writes; by one purge of the bucket, after which all write their keys anew,
+//	                          where it is more than 100,000 ahead: an old copy of a disk was restored
+//	a message once told of a  its slot is not served: said once in the log, counted once in
+//	  fence far above an old  corrupt_fences_total, named corrupt in presence.slots; deleted, the bucket
+//	  bucket                  forms anew above all revisions
 //	restarted at once         it takes its own key over (nobody answers for the old boot), so its
 //	                          slots are unowned at once
 //	lease lost                all tenures are dropped, the next life begins

@@ -15,8 +15,9 @@ import (
 // of one above its own either was deposed without having heard of it, or holds a fence that was
 // handed out a second time, and must lift it.
 
-// mostRewrites bounds the writes that lift one slot's fence. A larger gap in a bucket that is not
-// young is no lost tail of a log, but a corrupt number.
+// mostRewrites bounds the writes that lift one slot's fence. A larger gap is closed in one step where keys
+// have shown such revisions here: the bucket is an old copy. In a young bucket messages are believed too,
+// in an old one they have a corrupt number.
 const mostRewrites = lease.MostAhead
 
 // overtaken answers a request that has seen a higher fence than the one held here.
@@ -30,6 +31,7 @@ func (w *Worker) overtaken(answer schema.AnswerHead, seen schema.Revision) schem
 		return answer
 	}
 	w.reread(subjects.SlotKey(slot))
+	w.look()
 	answer.Code = schema.CodeRetry
 	return answer
 }
@@ -56,12 +58,12 @@ func (w *Worker) reclaim(ctx context.Context, slot schema.Slot, seen schema.Revi
 		return
 	}
 	w.lifted[slot].Store(false)
+	top := w.view.Top()
 	switch {
-	case errors.Is(err, lease.ErrFar) && w.view.Young():
-		w.jump(ctx, seen)
+	case errors.Is(err, lease.ErrFar) && (seen <= top+lease.MostAhead || w.view.Young()):
+		w.jump(ctx, max(seen, top))
 	case errors.Is(err, lease.ErrFar):
 		w.giveUp(slot, seen)
-		return // the key was read, and is ours: to read it again at once would go on for ever
 	default:
 		w.log.Warn("slot not reclaimed", "slot", slot, "seen", seen, "err", err)
 	}
@@ -75,15 +77,15 @@ func (w *Worker) giveUp(slot schema.Slot, seen schema.Revision) {
 		return
 	}
 	w.meter.corrupt.Inc()
-	w.log.Error("slot cannot be served: its key was once at a revision far above the bucket's; delete the bucket, and it forms anew above all revisions", "slot", slot, "seen", seen)
+	w.log.Error("slot cannot be served: a fence of it was told of that is far above the bucket's revisions; delete the bucket, and it forms anew above all revisions", "slot", slot, "seen", seen)
 }
 
-// jump moves the bucket's revisions above all that was seen, in one step. It empties the bucket,
-// and so is for a young one only, which holds nothing that is not written anew.
+// jump moves the bucket's revisions above all that was seen, in one step. It empties the bucket: whoever
+// lives writes anew what he holds, as he does where somebody has deleted it.
 func (w *Worker) jump(ctx context.Context, seen schema.Revision) {
 	if err := w.bucket.Jump(ctx, seen+1); err != nil {
 		w.log.Warn("revisions not moved", "above", seen, "err", err)
 		return
 	}
-	w.log.Warn("revisions of the young bucket moved above those of the one before", "above", seen)
+	w.log.Warn("revisions of the bucket moved above those of the one before, or of its lost tail", "above", seen)
 }

@@ -222,7 +222,7 @@ func (w *Worker) reread(key string) {
 		if err := w.view.Reread(ctx, key); err != nil {
 			w.log.Debug("read of a key failed", "key", key, "err", err)
 		}
-		return true
+		return false // the view tells of what is new, and what is not would be read for ever
 	})
 }
 

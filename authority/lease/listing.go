@@ -72,15 +72,12 @@ func (t *table) doubt(end schema.Revision) {
 }
 
 // lose takes that the log has lost its tail behind end. What was heard from there stays, as a hint, but
-// any news of these keys counts from now on. A slot so far ahead that its fence could not be lifted keeps
-// its owner until the log has come near.
+// any news of these keys counts from now on.
 func (t *table) lose(end schema.Revision) {
 	t.doubt(end)
 	t.configRev = min(t.configRev, end)
 	for i := range t.slots {
-		if rev := t.slots[i].rev; rev > end && rev <= end+MostAhead {
-			t.slots[i].lost = true
-		}
+		t.slots[i].lost = t.slots[i].lost || t.slots[i].rev > end
 	}
 	for _, members := range t.members {
 		for _, m := range members {

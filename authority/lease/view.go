@@ -93,6 +93,13 @@ func (v *View) Highest(s schema.Slot) schema.Revision {
 	return v.t.highest[s]
 }
 
+// Top is the highest revision that any key has shown, in this bucket or one before.
+func (v *View) Top() schema.Revision {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.t.top
+}
+
 // farAhead bounds fences believed from messages: bucket revisions begin at the unix milliseconds
 // of its creation, and one ten years ahead of the clock is no revision.
 const farAhead = 10 * 365 * 24 * time.Hour
