@@ -37,17 +37,18 @@ func (g *Gateway) refresh(s *session, f schema.ClientFrame) {
 		g.fail(s, f.ID, schema.FrameRateLimited, "too many refreshes", busyRetry)
 	default:
 		s.refreshing.Store(true)
-		if !g.inTurn(s, func() { g.refreshNow(s, f) }) {
+		if !g.inTurn(s, func(giveBack func()) { g.refreshNow(s, f, giveBack) }) {
 			s.refreshing.Store(false)
 			g.fail(s, f.ID, schema.FrameInFlight, "too many requests without an answer", 0)
 		}
 	}
 }
 
-func (g *Gateway) refreshNow(s *session, f schema.ClientFrame) {
+func (g *Gateway) refreshNow(s *session, f schema.ClientFrame, giveBack func()) {
 	outcome, answer := g.renew(s, f)
 	g.metrics.refreshes.WithLabelValues(outcome).Inc()
 	s.refreshing.Store(false) // first: its client may send the next one when it has the answer
+	giveBack()
 	g.reply(s, answer)
 	if outcome != outcomeOK {
 		return

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
@@ -14,16 +15,18 @@ import (
 )
 
 // busy takes one of the places of a session for what is answered beside the reader; false where
-// the client has too much under way.
-func (g *Gateway) busy(s *session, work func()) bool {
+// the client has too much under way. work gives the place back before it answers: who has the answer
+// may ask for more.
+func (g *Gateway) busy(s *session, work func(giveBack func())) bool {
 	if s.sends.Add(1) > int32(g.config.Limits.SendsInFlight) {
 		s.sends.Add(-1)
 		g.metrics.drop(dropInFlight)
 		return false
 	}
+	giveBack := sync.OnceFunc(func() { s.sends.Add(-1) })
 	s.tasks.Go(func() {
-		defer s.sends.Add(-1)
-		work()
+		defer giveBack() // where there was no answer
+		work(giveBack)
 	})
 	return true
 }
@@ -43,7 +46,7 @@ func (g *Gateway) send(s *session, f schema.ClientFrame) {
 		ID: f.ID, UID: s.who.UID, Node: l.me.Node, Boot: l.me.Boot, Session: s.num.Outside(l.me.Boot),
 		Device: s.who.Device, Flag: s.who.Flag, Payload: f.Payload,
 	}
-	if !g.busy(s, func() { g.ask(s, up) }) {
+	if !g.busy(s, func(giveBack func()) { g.ask(s, up, giveBack) }) {
 		g.fail(s, f.ID, schema.FrameInFlight, "too many sends without an answer", 0)
 	}
 }
@@ -55,7 +58,7 @@ const (
 )
 
 // ask asks the backend and tells the client what became of it.
-func (g *Gateway) ask(s *session, up schema.Up) {
+func (g *Gateway) ask(s *session, up schema.Up, giveBack func()) {
 	f := g.askBackend(s.ctx, up)
 	if s.ctx.Err() != nil {
 		return // nobody waits for it any more
@@ -67,6 +70,7 @@ func (g *Gateway) ask(s *session, up schema.Up) {
 		}
 	}
 	g.metrics.sent(f)
+	giveBack()
 	g.reply(s, f)
 }
 

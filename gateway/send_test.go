@@ -125,9 +125,18 @@ func TestSendsInFlight(t *testing.T) {
 		close(release)
 		d.next(schema.TypeSent)
 		d.next(schema.TypeSent)
-		synctest.Wait()
-		d.send(schema.ClientFrame{Type: schema.TypeSend, ID: "4", Payload: []byte("1")})
-		d.next(schema.TypeSent)
+	})
+}
+
+// TestSendsOneAfterTheOther: who has the answer to its last send may send the next, at once.
+func TestSendsOneAfterTheOther(t *testing.T) {
+	perform(t, func(c *Config) { c.Limits.SendsInFlight, c.Limits.Burst = 1, 1<<20 }, func(t *testing.T, st *stage) {
+		d := st.hello("alice", "d1")
+		st.backend(func(string, schema.Up) (*nats.Msg, error) { return &nats.Msg{}, nil })
+		for range 2000 {
+			d.send(schema.ClientFrame{Type: schema.TypeSend, Payload: []byte("1")})
+			d.next(schema.TypeSent)
+		}
 	})
 }
 

@@ -19,7 +19,7 @@ func (g *Gateway) watch(s *session, f schema.ClientFrame) {
 		g.fail(s, f.ID, code, why, 0)
 		return
 	}
-	if !g.inTurn(s, func() { g.watchAllowed(s, f.ID, uids) }) {
+	if !g.inTurn(s, func(giveBack func()) { g.watchAllowed(s, f.ID, uids, giveBack) }) {
 		g.fail(s, f.ID, schema.FrameInFlight, "too many requests without an answer", 0)
 	}
 }
@@ -55,8 +55,10 @@ func (g *Gateway) watchLimit() string {
 }
 
 // watchAllowed watches uids if the client may, and has room for them.
-func (g *Gateway) watchAllowed(s *session, id string, uids []schema.UID) {
-	if refusal := g.forbidden(s, uids); refusal != nil {
+func (g *Gateway) watchAllowed(s *session, id string, uids []schema.UID, giveBack func()) {
+	refusal := g.forbidden(s, uids)
+	giveBack()
+	if refusal != nil {
 		refusal.Type, refusal.ID = schema.TypeError, id
 		g.reply(s, *refusal)
 		return
@@ -72,12 +74,13 @@ func (g *Gateway) watchAllowed(s *session, id string, uids []schema.UID) {
 
 // unwatch ends it.
 func (g *Gateway) unwatch(s *session, f schema.ClientFrame) {
-	end := func() {
+	end := func(giveBack func()) {
 		g.watches.end(s, f.UIDs)
+		giveBack()
 		g.ok(s, f.ID)
 	}
 	if s.atRest() {
-		end()
+		end(func() {}) // it has taken no place
 	} else if !g.inTurn(s, end) {
 		g.fail(s, f.ID, schema.FrameInFlight, "too many requests without an answer", 0)
 	}
@@ -85,14 +88,14 @@ func (g *Gateway) unwatch(s *session, f schema.ClientFrame) {
 
 // inTurn does what a watch, unwatch or refresh asks beside the reader, once those before it are done; false
 // where the client has too much under way. Only the reader calls it.
-func (g *Gateway) inTurn(s *session, work func()) bool {
+func (g *Gateway) inTurn(s *session, work func(giveBack func())) bool {
 	before, mine := s.turn, make(chan struct{})
-	begun := g.busy(s, func() {
+	begun := g.busy(s, func(giveBack func()) {
 		defer close(mine)
 		if before != nil {
 			<-before
 		}
-		work()
+		work(giveBack)
 	})
 	if begun {
 		s.turn = mine
