@@ -67,7 +67,7 @@ func (m *mesh) claims(node schema.NodeID) func(n int) (last time.Time) {
 			select {
 			case last = <-claimed:
 			case <-late:
-				require.Fail(m.t, "slots not claimed in time")
+				require.FailNow(m.t, "slots not claimed in time")
 			}
 		}
 		return last

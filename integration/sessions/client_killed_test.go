@@ -30,6 +30,7 @@ func TestClientKilled(t *testing.T) {
 		}
 	})
 	require.NoError(t, err)
+	require.NoError(t, m.backend.Flush())
 	t.Cleanup(func() { _ = sub.Unsubscribe() }) // the connection may be closed
 	for i := range 6 {
 		uid, g := schema.UID(fmt.Sprintf("killed-%d", i)), m.gateways[i%2]
@@ -65,7 +66,7 @@ func (m *mesh) next(events <-chan schema.Event) schema.Event {
 	case e := <-events:
 		return e
 	case <-time.After(patience):
-		require.Fail(m.t, "no event")
+		require.FailNow(m.t, "no event")
 		return schema.Event{}
 	}
 }

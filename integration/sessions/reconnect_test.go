@@ -141,6 +141,7 @@ func TestMassReconnect(t *testing.T) {
 	f := new(flock)
 	_, err := m.backend.Subscribe(subjects.Prefix("").AllEvents(), func(*nats.Msg) { f.mu.Lock(); f.events++; f.mu.Unlock() })
 	require.NoError(t, err)
+	require.NoError(t, m.backend.Flush())
 	f.fly(m, g)
 	m.eventually("everybody sees everybody", f.whole)
 	f.reset()
