@@ -30,7 +30,8 @@ func TestKilledLeader(t *testing.T) {
 			leader := s.leader(stream)
 			killed := time.Now()
 			leader.kill()
-			until(t, patience, "the bucket can be written again", func() bool { return s.probe.calm() && time.Since(killed) > 2*time.Second })
+			leases, gone := s.owners.renewed(), time.Now()
+			until(t, patience, "every lease is renewed, all is calm", func() bool { return s.owners.renewedSince(leases) && s.probe.calm(gone) })
 			writes = append(writes, time.Since(killed))
 			some := spread(s.probe.longest(killed, time.Now(), every()))
 			unknown = append(unknown, some...)
@@ -38,9 +39,9 @@ func TestKilledLeader(t *testing.T) {
 			require.Equal(t, before, s.owners.targets(), "a slot has another owner")
 			leader.start()
 			until(t, patience, "all replicas are current", func() bool { return s.current(stream) })
-			t.Logf("%s killed, leases proven again after %v: unknown %v", leader.name, writes[len(writes)-1], some)
+			t.Logf("%s killed, leases proven, and a second of calm, after %v: unknown %v", leader.name, writes[len(writes)-1], some)
 		}
-		t.Logf("%d leaders killed: slots moved %d; leases proven again %v; longest unknown of a slot %v", times, moves, writes, unknown)
+		t.Logf("%d leaders killed: slots moved %d; leases proven, and a second of calm, after %v; longest unknown of a slot %v", times, moves, writes, unknown)
 		s.honest(begun)
 		require.Zero(t, moves)
 		require.Less(t, unknown.at(1), time.Second)
@@ -104,9 +105,10 @@ func TestJetStreamUnavailable(t *testing.T) {
 		for _, n := range down {
 			n.kill()
 		}
-		until(t, patience, "everybody is answered for", func() bool {
-			y := s.probe.tally(time.Now().Add(-300*time.Millisecond), time.Now().Add(-100*time.Millisecond))
-			return y.lookups > 3 && y.unknown == 0
+		gone := time.Now()
+		until(t, patience, "everybody is answered for and reached", func() bool {
+			_, found := s.probe.found(gone, 300*time.Millisecond)
+			return found && s.ledger.reached(gone, 500*time.Millisecond)
 		})
 		reconnected := time.Now()
 		pause(t, p.lease) // trust has ended everywhere
@@ -116,7 +118,8 @@ func TestJetStreamUnavailable(t *testing.T) {
 		for _, n := range down {
 			n.start()
 		}
-		until(t, patience, "the bucket can be written again", func() bool { return s.current(stream) && s.probe.calm() })
+		started := time.Now()
+		until(t, patience, "the bucket can be written again", func() bool { return s.current(stream) && s.probe.calm(started) })
 		whole, late, pushed := s.probe.tally(stopped, ended), s.probe.tally(suspects, ended), s.ledger.account(reconnected, ended)
 		t.Logf("without JetStream for %v, all answered for after %v, proven again %v after its return",
 			p.scale(120*time.Second), reconnected.Sub(stopped), time.Since(ended)-time.Second)

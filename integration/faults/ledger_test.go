@@ -104,6 +104,25 @@ func (b *ledger) heard(u *user, session schema.SessionID, n int) {
 	b.pushes[n].got = append(b.pushes[n].got, session)
 }
 
+// open counts the pushes sent by a moment that have neither an answer nor failed yet.
+func (b *ledger) open(by time.Time) (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.pushes {
+		if !p.sent.After(by) && p.answered.IsZero() && p.failed == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// reached reports whether the last pushes, those of some time, were all sent after a moment, and written.
+func (b *ledger) reached(after time.Time, span time.Duration) bool {
+	to := time.Now().Add(-200 * time.Millisecond) // most of the later ones have no answer yet
+	a := b.account(to.Add(-span), to)
+	return to.Add(-span).After(after) && a.sent > 0 && a.sent == a.written
+}
+
 // account is what the ledger says of the pushes sent in a span of time.
 type account struct {
 	sent, written, unknown, offline, failed, skipped int

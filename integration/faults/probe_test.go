@@ -13,12 +13,13 @@ import (
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
-// probeEvery is the time between two look-ups.
+// probeEvery is the time between two look-ups, where a row needs no more of them.
 const probeEvery = 20 * time.Millisecond
 
 // probe looks up one user of each slot, over and over, and keeps every answer.
 type probe struct {
 	fleet *fleet
+	every time.Duration
 	uids  []schema.UID
 
 	mu      sync.Mutex
@@ -27,8 +28,8 @@ type probe struct {
 
 // answer is one look-up of a user a slot.
 type answer struct {
-	sent, back time.Time
-	failed     string // no answer at all; states are then unknown
+	sent, back time.Time // back is zero until the answer is here, or none has come in 3 s
+	failed     string    // no answer at all; states are then unknown
 	states     [schema.Slots]seen
 }
 
@@ -48,32 +49,46 @@ type brief struct {
 }
 
 // startProbe looks up until the test ends.
-func startProbe(t *testing.T, nc *nats.Conn, f *fleet) *probe {
+func startProbe(t *testing.T, nc *nats.Conn, f *fleet, every time.Duration) *probe {
 	t.Helper()
-	p := &probe{fleet: f, uids: f.uids()[:schema.Slots]}
+	p := &probe{fleet: f, every: every, uids: f.uids()[:schema.Slots]}
+	p.run(t, func(ctx context.Context) { p.ask(ctx, nc) })
+	return p
+}
+
+// run asks again and again, however long that takes, until the test ends.
+func (p *probe) run(t *testing.T, ask func(ctx context.Context)) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	t.Cleanup(func() { cancel(); running.Wait() })
 	running.Go(func() {
-		tick := time.NewTicker(probeEvery)
+		tick := time.NewTicker(p.every)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
-				running.Go(func() { p.ask(ctx, nc) })
+				running.Go(func() { ask(ctx) })
 			case <-ctx.Done():
 				return
 			}
 		}
 	})
-	return p
 }
 
 func (p *probe) ask(ctx context.Context, nc *nats.Conn) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
 	a := &answer{sent: time.Now()}
-	reply, err := call[brief](ctx, nc, "lookup", schema.LookupCall{UIDs: p.uids})
+	p.mu.Lock()
+	p.answers = append(p.answers, a)
+	p.mu.Unlock()
+	asking, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	reply, err := call[brief](asking, nc, "lookup", schema.LookupCall{UIDs: p.uids})
+	if ctx.Err() != nil {
+		return // the test is over
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	a.back = time.Now()
 	if err == nil && len(reply.Results) != len(p.uids) {
 		err = fmt.Errorf("%d results", len(reply.Results))
@@ -88,31 +103,38 @@ func (p *probe) ask(ctx context.Context, nc *nats.Conn) {
 			a.states[i] = seen{r.State, r.Partial, r.Suspect}
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if ctx.Err() == nil || err == nil {
-		p.answers = append(p.answers, a)
-	}
 }
 
 // between gives the answers to look-ups that were sent in a span of time, in that order.
-func (p *probe) between(from, to time.Time) (list []*answer) {
+func (p *probe) between(from, to time.Time) []*answer {
+	list, _ := p.sent(from, to)
+	return list
+}
+
+// sent gives the answers to look-ups that were sent in a span of time, in that order, and how many
+// have none yet.
+func (p *probe) sent(from, to time.Time) (list []*answer, open int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, a := range p.answers {
-		if !a.sent.Before(from) && !a.sent.After(to) {
+		switch {
+		case a.sent.Before(from) || a.sent.After(to):
+		case a.back.IsZero():
+			open++
+		default:
 			list = append(list, a)
 		}
 	}
 	slices.SortFunc(list, func(a, b *answer) int { return a.sent.Compare(b.sent) })
-	return list
+	return list, open
 }
 
 // windows gives, for each slot, the time from a fault to the first answer that is not unknown: of
-// look-ups sent after the fault. Slots without such an answer are left out.
-func (p *probe) windows(fault, to time.Time, slots []schema.Slot) (list []time.Duration) {
+// look-ups sent when it was done, as one sent a moment before may still have been answered by who is
+// gone. Slots without such an answer are left out.
+func (p *probe) windows(fault, done, to time.Time, slots []schema.Slot) (list []time.Duration) {
 	first := map[schema.Slot]time.Time{}
-	for _, a := range p.between(fault, to) {
+	for _, a := range p.between(done, to) {
 		for _, s := range slots {
 			if at, ok := first[s]; a.states[s].state != schema.Unknown && (!ok || a.back.Before(at)) {
 				first[s] = a.back
@@ -184,11 +206,22 @@ func (p *probe) tally(from, to time.Time, of ...*unit) (y tally) {
 	return y
 }
 
-// calm reports whether a whole second of look-ups found everybody, and nobody suspect.
-func (p *probe) calm() bool {
-	now := time.Now()
-	y := p.tally(now.Add(-1200*time.Millisecond), now.Add(-200*time.Millisecond))
-	return y.lookups > 10 && y.failed == 0 && y.unknown == 0 && y.suspect == 0
+// calm reports whether a whole second of look-ups, all sent after something, found everybody, and
+// nobody suspect.
+func (p *probe) calm(after time.Time) bool {
+	y, found := p.found(after, time.Second)
+	return found && y.suspect == 0
+}
+
+// found counts what the last look-ups said, those of some time, and reports whether all of them were
+// sent after a moment, and found everybody. What was sent before a fault, or waits for its answer, says
+// nothing of what came of the fault.
+func (p *probe) found(after time.Time, span time.Duration) (tally, bool) {
+	to := time.Now().Add(-200 * time.Millisecond) // most of the later ones have no answer yet
+	from := to.Add(-span)
+	_, open := p.sent(from, to)
+	y := p.tally(from, to)
+	return y, from.After(after) && open == 0 && y.lookups > int(span/p.every/5) && y.failed == 0 && y.unknown == 0
 }
 
 // every gives all slots.

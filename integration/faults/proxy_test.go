@@ -46,14 +46,15 @@ func newProxy(t *testing.T, upstream string) *proxy {
 
 func (p *proxy) address() string { return p.listener.Addr().String() }
 
-// cut ends all connections and refuses others for a time; it gives the moment of the cut.
-func (p *proxy) cut(d time.Duration) time.Time {
+// cut ends all connections and refuses others for a time; it gives the moments before and after the cut.
+func (p *proxy) cut(d time.Duration) (begun, done time.Time) {
 	p.set(func() { p.refuse = true })
-	at := time.Now()
+	begun = time.Now()
 	p.closeAll()
+	done = time.Now()
 	<-time.After(d)
 	p.set(func() { p.refuse = false })
-	return at
+	return begun, done
 }
 
 // stall holds everything back until heal: no end of a connection shows on the other side either.

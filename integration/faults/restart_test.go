@@ -63,6 +63,7 @@ func (s *stage) reforms(what string, anew bool, act func()) {
 	before := s.owners.targets()
 	begun := time.Now()
 	act()
+	done := time.Now()
 	until(s.t, patience, what+": every slot is claimed anew", func() bool {
 		for i, now := range s.owners.targets() {
 			if anew && now.Fence <= before[i].Fence {
@@ -72,7 +73,7 @@ func (s *stage) reforms(what string, anew bool, act func()) {
 		return true
 	})
 	claimed := time.Since(begun)
-	until(s.t, patience, what+": look-ups know everybody", func() bool { return s.probe.calm() })
+	until(s.t, patience, what+": look-ups know everybody", func() bool { return s.probe.calm(done) })
 	calm := time.Since(begun)
 	s.settle()
 	after := s.owners.targets()

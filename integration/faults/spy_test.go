@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/deploy"
 	"github.com/rollcall-mesh/rollcall/schema"
 	"github.com/rollcall-mesh/rollcall/subjects"
@@ -34,16 +33,6 @@ func newSpy(t *testing.T, s *stage) *spy {
 	y.sub, err = nc.SubscribeSync(y.inbox + ".*")
 	require.NoError(t, err)
 	return y
-}
-
-// process gives the present life of a gateway.
-func (o *owners) process(g *unit) schema.Process {
-	for _, m := range o.view.Members(lease.Gateway) {
-		if m.Process.Node == schema.NodeID(g.node) {
-			return m.Process
-		}
-	}
-	return schema.Process{}
 }
 
 // register sends a login for a user of each slot to those targets: of another device than the

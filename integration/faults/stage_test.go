@@ -61,6 +61,7 @@ func newStage(t *testing.T, l length, sc scene) *stage {
 		s.proxies[node] = newProxy(t, s.servers[0].listen)
 	}
 	s.setup()
+	made := time.Now()
 	for i := range 3 {
 		s.authorities = append(s.authorities, s.unit(deploy.Authority, fmt.Sprintf("a-%d", i+1)))
 	}
@@ -81,8 +82,9 @@ func newStage(t *testing.T, l length, sc scene) *stage {
 	}
 	s.fleet = newFleet(t, s.gateways, sc.sessions)
 	s.settle()
-	pause(t, sc.pass.lease-time.Since(begun)) // young is younger than a lease
-	s.probe = startProbe(t, s.backend, s.fleet)
+	// Young is younger than a lease, by the servers' clock, which is heard with the renewals.
+	pause(t, sc.pass.lease+sc.pass.lease/10-time.Since(made))
+	s.probe = startProbe(t, s.backend, s.fleet, probeEvery)
 	s.ledger = startPushes(t, s.backend, s.fleet, sc.pushes)
 	t.Logf("%d sessions, %d pushes/s, %s, events imported: %v: ready in %v; load average %s",
 		sc.sessions, sc.pushes, sc.pass.name, sc.events, time.Since(begun).Round(time.Millisecond), loadAverage())
@@ -129,7 +131,8 @@ func (s *stage) settle() {
 	until(s.t, patience, "all users are online", func() bool { return s.missing() == 0 })
 }
 
-// even reports whether every slot is ready and no living authority has two more than another.
+// even reports whether every slot is ready, no living authority has two more than another, and this
+// program has heard of all owners.
 func (s *stage) even() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -144,7 +147,8 @@ func (s *stage) even() bool {
 		}
 	}
 	for _, slot := range reply.Slots {
-		if _, lives := shares[slot.Owner]; !lives || slot.State != schema.SlotReady {
+		heard, _ := s.owners.view.Target(slot.Slot)
+		if _, lives := shares[slot.Owner]; !lives || slot.State != schema.SlotReady || slot.Fence != heard.Fence {
 			return false
 		}
 		shares[slot.Owner]++

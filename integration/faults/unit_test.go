@@ -46,12 +46,16 @@ func (u *unit) sign() string {
 	return "msg=serving"
 }
 
-// kill ends the process with SIGKILL and gives the moment before.
+// kill ends the process with SIGKILL and gives the moment before. The users of a gateway have noticed:
+// else they would pass for connected for a moment.
 func (u *unit) kill() time.Time {
 	u.s.t.Helper()
 	at := time.Now()
 	u.proc.Signal(syscall.SIGKILL)
 	u.proc.Wait()
+	if u.role == deploy.Gateway {
+		until(u.s.t, patience, "no user is connected to it", func() bool { return connectedOf(u.s.fleet.of(u)) == 0 })
+	}
 	return at
 }
 
