@@ -46,12 +46,7 @@ func (w *Worker) serveDrain(m *nats.Msg) {
 		}
 	}
 	data, err := json.Marshal(reply)
-	if err == nil && m.Reply != "" {
-		err = m.Respond(data)
-	}
-	if err != nil {
-		w.log.Warn("answer not sent", "subject", m.Subject, "err", err)
-	}
+	w.send(m, data, err)
 }
 
 // lookup answers group by group, until the answer would grow too large. A group whose target is

@@ -73,6 +73,7 @@
 //   - A fence of a slot is held at most once, by one worker, and none below the highest seen.
 //   - A uid without routes is unknown, not offline, until every gateway that may have sessions of
 //     the slot has sent its last chunk or is gone.
+//   - Nothing is answered on a subject of the mesh or of the server: who asks could write there by it.
 //   - Events leave in the order of their stamps; none while the slot is being rebuilt. An offline
 //     waits for a grace, whatever made the last session go: a kicked user is as free to return as one
 //     who has lost his network. Look-ups, conflicts and routing never wait.

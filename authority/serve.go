@@ -45,17 +45,22 @@ func (w *Worker) answerSlot(op subjects.SlotOp, data []byte) schema.Message {
 	return nil
 }
 
-// respond answers a request; one without a reply subject was sent by mistake.
 func (w *Worker) respond(m *nats.Msg, answer schema.Message) {
-	if m.Reply == "" {
+	body, err := schema.Marshal(answer)
+	w.send(m, body, err)
+}
+
+// send answers a request. One without a reply subject was sent by mistake, and one whose is the mesh's own,
+// or the server's, by no process of it.
+func (w *Worker) send(m *nats.Msg, body []byte, err error) {
+	if !w.config.Prefix.Answerable(m.Reply) {
 		return
 	}
-	body, err := schema.Marshal(answer)
 	if err == nil {
 		err = m.Respond(body)
 	}
 	if err != nil {
-		w.log.Warn("answer not sent", "subject", m.Subject, "kind", answer.Kind(), "err", err)
+		w.log.Warn("answer not sent", "subject", m.Subject, "err", err)
 	}
 }
 

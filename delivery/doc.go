@@ -60,6 +60,7 @@
 //   - The service pushes to nobody of whom its answer could not tell: next names the first.
 //   - What the service says of its calls (JSON Schema in each endpoint's metadata) is derived from
 //     the types that it reads and writes.
+//   - Nothing is answered on a subject of the mesh or of the server: who calls could write there by it.
 //   - HTTP and NATS share calls, workers and limits; without a key, compared in constant time, nothing
 //     of a request is read but its head. Who sends or reads slowly there takes no worker's place.
 //   - What comes from outside is checked before it can reach a message that others share.

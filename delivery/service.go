@@ -182,6 +182,9 @@ var errBusy = errors.New("too many calls at once, try again in a moment")
 
 func (s *Service) answer(e endpoint, r micro.Request, body []byte, err error) {
 	code := s.ended(e, err)
+	if !s.d.s.prefix.Answerable(r.Reply()) {
+		return
+	}
 	if err != nil {
 		// Not r.Error: it notes the error in the request for the endpoint's statistics, which micro
 		// reads as soon as the handler has returned, and that is before the call is served.

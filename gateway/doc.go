@@ -70,6 +70,7 @@
 //     subscription, no look-up, everybody is told unknown. What is told later is not older than before.
 //   - Watches and unwatches of a session are done one after the other; nobody is told of a user before
 //     it is allowed and found out about.
+//   - Nothing is answered on a subject of the mesh or of the server: who asks could write there by it.
 //   - Locks are taken in this order: hub, slot, session, then ledger or ack wait. None is held across network, a
 //     channel send or a callback.
 //

@@ -20,12 +20,7 @@ var errDrainAsked = errors.New("asked to drain")
 func (g *Gateway) serveDrain(l *life, m *nats.Msg) {
 	g.depart()
 	data, err := json.Marshal(schema.DrainReply{Node: l.me.Node, Boot: l.me.Boot, Left: g.registry.len()})
-	if err == nil && m.Reply != "" {
-		err = m.Respond(data)
-	}
-	if err != nil {
-		g.log.Warn("answer could not be sent", "subject", m.Subject, "err", err)
-	}
+	g.respond(m, data, err)
 }
 
 // drain ends a life in order, top to bottom. The lease is renewed meanwhile.

@@ -98,7 +98,16 @@ func wrongProcess(l *life) schema.ProcessHead {
 
 func (g *Gateway) answer(m *nats.Msg, answer schema.Message) {
 	data, err := schema.Marshal(answer)
-	if err == nil && m.Reply != "" {
+	g.respond(m, data, err)
+}
+
+// respond sends an answer. A request without a reply subject was sent by mistake, and one whose is the
+// mesh's own, or the server's, by no process of it.
+func (g *Gateway) respond(m *nats.Msg, data []byte, err error) {
+	if !g.config.Prefix.Answerable(m.Reply) {
+		return
+	}
+	if err == nil {
 		err = m.Respond(data)
 	}
 	if err != nil {

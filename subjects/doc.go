@@ -40,6 +40,8 @@
 //     one to one.
 //   - [SlotOf] is what partition(256,1) of a NATS subject mapping gives for the token, so that
 //     streams and consumers can be split as the directory is (integration/partition).
+//   - No request is answered on a subject that the mesh or the server gives a meaning
+//     (Prefix.Answerable): all that answer ask it first.
 //   - A parser takes only what its builder gives: one form of each number, no part empty.
 //   - Ids are checked where they come in (schema's Check, Prefix.Check); builders trust them.
 //

@@ -277,3 +277,19 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestAnswerable(t *testing.T) {
+	for _, p := range []subjects.Prefix{"", "acme", "acme.eu-1"} {
+		own := []string{
+			p.Slot(1, 2, subjects.Touch), p.Authority(authority, subjects.Status), p.Push(gateway), p.Kick(gateway), p.Sessions(gateway),
+			p.Revoke(), must(p.Fallback("a")), p.Event("alice"), p.SlotEvent(17), p.Up("alice"), p.ServiceCall("lookup"),
+			strings.TrimSuffix(p.Changed(), ">") + "slot.17", p.SysDisconnect(), p.AuthConnect(), p.AuthWatch(),
+		}
+		for _, reply := range append(own, "", p.BucketKey("slot.17"), p.LastSeen("alice"), "$SYS.x", "$JS.ACK.x") {
+			require.False(t, p.Answerable(reply), "%q: %s", p, reply)
+		}
+		for _, reply := range []string{"_INBOX.x.1", subjects.Inbox("backend") + ".x", "_R_.x", "mine.x", "slots", "acmes.x"} {
+			require.True(t, p.Answerable(reply), "%q: %s", p, reply)
+		}
+	}
+}
