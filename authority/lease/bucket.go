@@ -150,9 +150,9 @@ func (b *Bucket) attempt(ctx context.Context, above schema.Revision) error {
 	if err := b.openStream(ctx, above); err != nil {
 		return err
 	}
-	c, err := b.readConfig(ctx)
+	c, at, err := b.readConfig(ctx)
 	if errors.Is(err, ErrNoKey) && b.o.Create {
-		c, err = b.writeConfig(ctx)
+		c, err = b.writeConfig(ctx, at)
 	}
 	if err != nil {
 		return err
@@ -164,12 +164,21 @@ func (b *Bucket) attempt(ctx context.Context, above schema.Revision) error {
 	return nil
 }
 
-func (b *Bucket) readConfig(ctx context.Context) (schema.Config, error) {
+// readConfig gives the settings, and at which revision they stand. A deleted config is as good as none:
+// ErrNoKey, with the revision to write over.
+func (b *Bucket) readConfig(ctx context.Context) (schema.Config, schema.Revision, error) {
 	e, err := b.read(ctx, subjects.ConfigKey)
-	if err != nil {
-		return schema.Config{}, err
+	if err == nil && e.marker {
+		err = b.explain("read", subjects.ConfigKey, ErrNoKey)
 	}
-	return decodeConfig(e)
+	if err != nil {
+		return schema.Config{}, e.rev, err
+	}
+	c, err := decodeConfig(e)
+	if err != nil {
+		err = fmt.Errorf("%w: delete that key, and `rollcall setup` writes it anew, from the defaults and its flags", err)
+	}
+	return c, e.rev, err
 }
 
 func decodeConfig(e entry) (schema.Config, error) {
@@ -181,10 +190,13 @@ func decodeConfig(e entry) (schema.Config, error) {
 }
 
 // writeConfig is the first writer's; another's that came first is read at the next attempt.
-func (b *Bucket) writeConfig(ctx context.Context) (schema.Config, error) {
+func (b *Bucket) writeConfig(ctx context.Context, at schema.Revision) (schema.Config, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	c := b.Config()
-	_, err := b.swap(ctx, subjects.ConfigKey, c, 0)
+	_, err := b.swap(ctx, subjects.ConfigKey, c, at)
+	if err == nil && at > 0 {
+		b.o.Log.Warn("the mesh's settings were deleted: written anew, see `rollcall setup`", "bucket", b.o.Prefix.Bucket())
+	}
 	return c, err
 }

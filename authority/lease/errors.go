@@ -20,6 +20,8 @@ var (
 	// ErrForeignBucket is returned when the bucket exists, but was not made by this program: reads
 	// of it could be stale, or its changes are not republished.
 	ErrForeignBucket = errors.New("bucket was not made by rollcall")
+	// ErrForeignEvents is returned when the stream that should keep all events is there, and would not.
+	ErrForeignEvents = errors.New("it does not keep the mesh's events")
 	// ErrReplicas is returned when a bucket was to be made with several copies by a server that is in no
 	// cluster.
 	ErrReplicas = errors.New("a NATS server that is in no cluster keeps one copy: take one, or a cluster of three")

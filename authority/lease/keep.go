@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -39,8 +40,8 @@ func (b *Bucket) KeepLastSeen(ctx context.Context, age time.Duration) error {
 }
 
 // KeepEvents makes the stream that keeps all events, or changes how long one that is there keeps
-// them; 0 leaves that as it is. A new one has the replicas of the bucket. It returns JetStream's
-// error, above all where another stream takes the same subjects.
+// them; 0 leaves that as it is. A new one has the replicas of the bucket. It returns ErrForeignEvents, or
+// JetStream's error, above all where another stream takes the same subjects.
 func (b *Bucket) KeepEvents(ctx context.Context, age time.Duration) error {
 	name := b.o.Prefix.EventStream()
 	s, err := b.js.Stream(ctx, name)
@@ -55,13 +56,26 @@ func (b *Bucket) KeepEvents(ctx context.Context, age time.Duration) error {
 			Replicas:    b.stream.CachedInfo().Config.Replicas,
 			AllowDirect: true,
 		})
-	} else if err == nil && age != 0 {
-		c := s.CachedInfo().Config
-		c.MaxAge, c.Duplicates = age, MinEventsAge
-		_, err = b.js.UpdateStream(ctx, c)
+	} else if err == nil {
+		err = b.adoptEvents(ctx, s.CachedInfo().Config, age)
 	}
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", name, err)
 	}
 	return nil
+}
+
+// adoptEvents takes a stream of that name that is there, whoever made it.
+func (b *Bucket) adoptEvents(ctx context.Context, c jetstream.StreamConfig, age time.Duration) error {
+	switch all := b.o.Prefix.AllEvents(); {
+	case !slices.Contains(c.Subjects, all):
+		return fmt.Errorf("%w: it takes %q and not %q: give it that subject, or delete it", ErrForeignEvents, c.Subjects, all)
+	case c.NoAck:
+		return fmt.Errorf("%w: it acknowledges nothing (no_ack): authorities could not tell what it has missed", ErrForeignEvents)
+	case age == 0:
+		return nil
+	}
+	c.MaxAge, c.Duplicates = age, MinEventsAge
+	_, err := b.js.UpdateStream(ctx, c)
+	return err
 }

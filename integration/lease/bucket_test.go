@@ -167,6 +167,29 @@ func TestForeignBucketIsRefused(t *testing.T) {
 	})
 }
 
+func TestForeignStreamOfEventsIsRefused(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "a-1")
+		for says, c := range map[string]jetstream.StreamConfig{
+			`it takes ["mine.>"] and not "event.>"`: {Subjects: []string{"mine.>"}},
+			"it acknowledges nothing":               {Subjects: []string{prefix.AllEvents()}, NoAck: true},
+		} {
+			c.Name, c.Storage = prefix.EventStream(), jetstream.MemoryStorage
+			_, err := a.js().CreateStream(t.Context(), c)
+			require.NoError(t, err)
+			for _, age := range []time.Duration{0, time.Hour} {
+				err := a.bucket.KeepEvents(t.Context(), age)
+				require.ErrorIs(t, err, lease.ErrForeignEvents)
+				require.ErrorContains(t, err, says)
+			}
+			require.NoError(t, a.js().DeleteStream(t.Context(), c.Name))
+		}
+		for range 2 {
+			require.NoError(t, a.bucket.KeepEvents(t.Context(), 0))
+		}
+	})
+}
+
 func TestServerOfSmallMessagesIsRefused(t *testing.T) {
 	bubble.RunWith(t, bubble.Options{Config: "max_payload: 1048575"}, func(t *testing.T, s *bubble.Server) {
 		_, err := open(t, s, lease.Options{Create: true})
@@ -187,6 +210,40 @@ func TestConfigOfTheBucketWins(t *testing.T) {
 		a := b.hold()
 		time.Sleep(time.Second)
 		require.Less(t, time.Since(a.holder.Renewed()), 400*time.Millisecond, "renewed every tenth of 3 s")
+	})
+}
+
+// TestSettingsDeleted: an operator has deleted the key config, and later written what is none.
+func TestSettingsDeleted(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		a := join(t, s, lease.Authority, "a-1")
+		kv, err := a.js().KeyValue(t.Context(), prefix.Bucket())
+		require.NoError(t, err)
+		require.NoError(t, kv.Delete(t.Context(), subjects.ConfigKey))
+
+		nc, _ := s.Dial("gateway/gw-1")
+		waits := bubble.Go(t, func(ctx context.Context) error {
+			_, err := lease.Open(ctx, nc, lease.Options{Memory: true})
+			return err
+		})
+		time.Sleep(time.Minute)
+		select {
+		case <-waits.Done():
+			require.Fail(t, "it waits for them")
+		default:
+		}
+		log := &logged{}
+		b, err := open(t, s, lease.Options{Create: true, Log: log.logger()})
+		require.NoError(t, err)
+		require.True(t, log.has("the mesh's settings were deleted: written anew, see `rollcall setup`"))
+		require.Equal(t, schema.DefaultConfig(), b.Config())
+		require.NoError(t, waits.Wait())
+
+		_, err = kv.Put(t.Context(), subjects.ConfigKey, []byte("slots: 256"))
+		require.NoError(t, err)
+		_, err = open(t, s, lease.Options{Create: true})
+		require.ErrorIs(t, err, schema.ErrConfig)
+		require.ErrorContains(t, err, "delete that key, and `rollcall setup` writes it anew")
 	})
 }
 
