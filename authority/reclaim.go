@@ -25,7 +25,7 @@ func (w *Worker) overtaken(answer schema.AnswerHead, seen schema.Revision) schem
 	slot := answer.Target.Slot
 	if !w.view.Saw(slot, seen) {
 		w.meter.corrupt.Inc()
-		w.log.Error("a request names a fence that cannot be one", "slot", slot, "seen", seen, "own", answer.Target.Fence)
+		w.log.Error("a request names a fence far above the bucket's revisions; where the bucket was restored from an old copy, delete it, and it forms anew above all", "slot", slot, "seen", seen, "own", answer.Target.Fence)
 		answer.Code = schema.CodeBad
 		answer.Why = fmt.Sprintf("seen %d of slot %d, at fence %d, is too far above the bucket's revisions", seen, slot, answer.Target.Fence)
 		return answer
