@@ -186,7 +186,7 @@ const gatewaysReturn = 2 * time.Second
 // lease is; the past where the bucket is none. A slot that was handed over has waited with its former
 // owner: what counts is for how long the gateways have had a bucket to write to.
 func (w *Worker) youngUntil(t *tenure) time.Time {
-	if w.config.Fresh || !w.view.Young() {
+	if w.fresh() || !w.view.Young() {
 		return time.Time{}
 	}
 	from := t.since
@@ -194,6 +194,13 @@ func (w *Worker) youngUntil(t *tenure) time.Time {
 		from = w.view.Heard()
 	}
 	return from.Add(max(w.view.Config().Settle(), gatewaysReturn))
+}
+
+// fresh reports whether the bucket is still the one that this process has made for itself. Once that is lost
+// there are gateways with sockets, as anywhere else.
+func (w *Worker) fresh() bool {
+	found := w.found.Load()
+	return w.config.Fresh && found != nil && found.Equal(w.view.Heard())
 }
 
 func (w *Worker) livingGateways() []lease.Member {

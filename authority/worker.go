@@ -28,7 +28,8 @@ type Config struct {
 	Prefix  subjects.Prefix // in front of every subject; default none
 	Version string          // of the program, shown in its key
 	// Fresh says that this process has just made the bucket for itself alone, so that no gateway
-	// can have anything to sync: its slots are ready at once. Only an embedded server is that.
+	// can have anything to sync: its slots are ready at once, until that bucket is lost. Only an embedded
+	// server is that.
 	Fresh   bool
 	Log     *slog.Logger          // default: discard
 	Metrics prometheus.Registerer // default: none
@@ -69,6 +70,7 @@ type Worker struct {
 	handing atomic.Bool                        // a round of balance is under way; while it is, unanswered hand-overs are left alone
 	proofs  atomic.Bool                        // disconnect events are imported
 	leaveBy atomic.Pointer[context.CancelFunc] // ends the running Run; nil before
+	found   atomic.Pointer[time.Time]          // when the bucket of the first life was heard of; nil before
 
 	recording, seeing atomic.Pointer[recorder] // of events, and of when users were last there; nil while off. For the metrics
 
@@ -153,6 +155,8 @@ func (w *Worker) serve(until, leased context.Context, me schema.Process) error {
 	w.log.Info("serving", "node", me.Node, "boot", me.Boot)
 	select {
 	case <-w.view.Ready(): // before that every slot looks unowned
+		heard := w.view.Heard()
+		w.found.CompareAndSwap(nil, &heard)
 		w.keepSlots(leased)
 	case <-leased.Done():
 	}

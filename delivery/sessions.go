@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/rollcall-mesh/rollcall/authority/lease"
 	"github.com/rollcall-mesh/rollcall/schema"
@@ -23,7 +24,8 @@ const defaultSessions = 500
 
 // Sessions asks a gateway for a page of its active sessions, or for one of them: none where that one
 // is not there. The error is schema.ErrBad for a request that is none or a cursor of an earlier
-// life of the gateway, ErrNoGateway where none lives under that name, or says why it did not answer.
+// life of the gateway, ErrNoGateway where none lives under that name, schema.ErrUnavailable where its key has
+// gone with the bucket and may come back, or says why it did not answer.
 func (d *Delivery) Sessions(ctx context.Context, req SessionsRequest) (SessionsPage, error) {
 	ask, boot, err := sessionsAsked(req)
 	if err != nil {
@@ -82,12 +84,17 @@ func sessionsAsked(req SessionsRequest) (ask *schema.Sessions, boot schema.BootI
 	return ask, boot, nil
 }
 
-// gatewayOf gives the living gateway of a node; without a node, that of the boot.
+// gatewayOf gives the living gateway of a node; without a node, that of the boot. One whose key went with
+// the bucket is not gone yet.
 func (m *mesh) gatewayOf(node schema.NodeID, boot schema.BootID) (schema.Process, error) {
+	meant := func(p schema.Process) bool { return p.Node == node || node == "" && p.Boot == boot }
 	for _, g := range m.view.Members(lease.Gateway) {
-		if g.Alive() && (g.Process.Node == node || node == "" && g.Process.Boot == boot) {
+		if g.Alive() && meant(g.Process) {
 			return g.Process, nil
 		}
+	}
+	if i := slices.IndexFunc(m.view.Missing(lease.Gateway), meant); i >= 0 {
+		return schema.Process{}, fmt.Errorf("%w: the bucket has lost the key of the gateway, which may write it again", schema.ErrUnavailable)
 	}
 	if node == "" {
 		return schema.Process{}, fmt.Errorf("%w: boot %s", ErrNoGateway, boot)

@@ -101,7 +101,11 @@
 //	a new token is refused                an error; the session goes on until the old one's end
 //	client ends while logging in          the same rollback
 //	life ends while logging in            1013 with a hint
-//	touch not answered                    dirty as before; 3006 when a TTL old
+//	touch not answered                    dirty as before; 3006 when a TTL old. The directory counts from the
+//	                                      last sign of life that it was told, up to a heartbeat and a flush
+//	                                      before: where its owner lives and cannot be told for so long, look-ups
+//	                                      say offline for the rest. To close as early would end sockets that a
+//	                                      network away for two thirds of a TTL leaves alone
 //	touch answered unknown                that session is synced; superseded: closed
 //	slot has a new owner                  told of its sessions, unasked
 //	unregister not answered               repeated, until the slot has another owner or a TTL is over

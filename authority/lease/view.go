@@ -185,6 +185,20 @@ func (v *View) Members(r Role) []Member {
 	return out
 }
 
+// Missing gives the processes of a role whose keys were in the bucket and are not any more, by name, as when
+// it was deleted. For a lease that ends nobody's life: they may write them again, under other boots.
+func (v *View) Missing(r Role) []schema.Process {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	var out []schema.Process
+	for _, m := range v.t.sorted(r) {
+		if m.state == absent && m.value.Boot != "" && m.standing(m.value.Boot) == Living {
+			out = append(out, schema.Process{Node: m.node, Boot: m.value.Boot})
+		}
+	}
+	return out
+}
+
 // Revision is the highest revision up to which every change of the bucket has been heard; 0 before
 // the first snapshot. It falls where the log is found to have lost its tail: to 0 until it is read
 // anew, or to where it was found to end. A gateway puts it into its key's Since while it has no

@@ -11,6 +11,7 @@ import (
 	"github.com/rollcall-mesh/rollcall/delivery"
 	"github.com/rollcall-mesh/rollcall/integration/mesh"
 	"github.com/rollcall-mesh/rollcall/schema"
+	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
 // TestSessionsOfAGateway reads all sessions of a gateway page by page while others come and go.
@@ -80,5 +81,35 @@ func TestSessionsRefused(t *testing.T) {
 			code, why := m.Call("sessions", []byte(request), nil)
 			require.True(t, strings.HasPrefix(code+" "+why, want), "%s: %s %s", request, code, why)
 		}
+	})
+}
+
+// TestSessionsWhileTheBucketIsLost: a gateway that lives is not called unknown while its key is missing, or
+// while it takes another; whoever asks is told to ask again.
+func TestSessionsWhileTheBucketIsLost(t *testing.T) {
+	mesh.Run(t, mesh.Options{}, func(t *testing.T, m *mesh.Mesh) {
+		m.Gateways[0].Enter("alice")
+		m.Pass(time.Minute)
+		late := m.Gateways[0].Control.Lose("$KV.>", -1) // so that its key is missing for a while
+		time.AfterFunc(10*time.Second, late.Remove)
+		m.Request("$JS.API.STREAM.DELETE."+subjects.Prefix("").BucketStream(), nil)
+		said := map[string]int{}
+		for begun := time.Now(); time.Since(begun) < time.Minute; m.Pass(50 * time.Millisecond) {
+			var reply schema.SessionsReply
+			code, why := m.Call("sessions", schema.SessionsCall{Node: "gw-1"}, &reply)
+			require.Contains(t, []string{"", "503", "504"}, code, why)
+			if code == "" {
+				require.Len(t, reply.Results, 1)
+			}
+			said[code]++
+		}
+		require.NotZero(t, said["503"])
+		require.Greater(t, said[""], said["503"])
+		code, _ := m.Call("sessions", schema.SessionsCall{Node: "gw-9"}, nil)
+		require.Equal(t, "404", code, "nobody is called that")
+		m.Gateways[1].Kill()
+		m.Pass(2 * time.Minute)
+		code, _ = m.Call("sessions", schema.SessionsCall{Node: "gw-2"}, nil)
+		require.Equal(t, "404", code, "it is gone")
 	})
 }
