@@ -98,6 +98,9 @@
 //	name held by a silent process           waited for until its key stood still for a lease
 //	bucket deleted, disk lost               authorities make it, first its config; others wait and
 //	                                        keep their sockets; then each key, under a new boot
+//	settings deleted                        running processes go on with theirs; Open with Create writes
+//	                                        them anew, others wait
+//	settings unreadable                     Open fails and says what mends them
 //	server takes only small messages        Open returns ErrSmallMessages
 //	servers lost acknowledged revisions     the next snapshots lower the view, not the highest fence; a
 //	                                        view that was cut off until the log had passed its old end

@@ -7,6 +7,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
 var (
@@ -77,7 +79,8 @@ func (b *Bucket) explain(act, key string, err error) error {
 // denied adds what the connection knows: the server drops what a user may not do, and the request
 // shows as a time-out.
 func (b *Bucket) denied(err error) error {
-	if last := b.nc.LastError(); errors.Is(last, nats.ErrPermissionViolation) {
+	last := b.nc.LastError()
+	if errors.Is(last, nats.ErrPermissionViolation) && !subjects.RefusedAnswer(last.Error()) {
 		return fmt.Errorf("%w (the server said: %w)", err, last)
 	}
 	return err

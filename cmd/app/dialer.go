@@ -123,7 +123,7 @@ func roleOptions(redial redial, l *links, log *slog.Logger) []nats.Option {
 		}),
 		nats.ErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
 			l.failed(err)
-			if !errors.Is(err, nats.ErrPermissionViolation) || told.anew(err.Error()) {
+			if linkError(err) != linkRefused || told.anew(err.Error()) {
 				logNATSError(log, nc, sub, err)
 			}
 		}),
@@ -160,10 +160,12 @@ func logNATSError(log *slog.Logger, nc *nats.Conn, sub *nats.Subscription, err e
 	if sub != nil {
 		args = append(args, "subject", sub.Subject)
 	}
-	switch {
-	case errors.Is(err, nats.ErrPermissionViolation):
+	switch linkError(err) {
+	case linkLate: // each has an inbox of its own, and after a lost connection there may be thousands
+		log.Debug("an answer came too late", args...)
+	case linkRefused:
 		log.Error("NATS refuses this user a subject: compare its permissions with deploy/nats.conf", args...)
-	case errors.Is(err, nats.ErrSlowConsumer):
+	case linkSlow:
 		log.Error("messages were dropped: this process reads too slowly", args...)
 	default:
 		log.Warn("NATS error", args...)

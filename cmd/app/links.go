@@ -7,11 +7,14 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
 // What an error of a connection was about: the closed set of a metric's label.
 const (
 	linkRefused = "refused"       // the server keeps a subject from this user
+	linkLate    = "late_answer"   // it takes an answer no more: the connection that was asked is gone, or it took too long
 	linkSlow    = "slow_consumer" // messages were dropped: one error an episode, however many they are
 	linkOther   = "other"
 )
@@ -29,11 +32,11 @@ func newLinks(r prometheus.Registerer) (*links, error) {
 	const namespace, subsystem = "rollcall", "nats"
 	l := &links{
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: "errors_total",
-			Help: "Errors that came over no request: refused a subject, slow_consumer for messages dropped since this process reads too slowly, other."}, []string{"kind"}),
+			Help: "Errors that came over no request: refused a subject, late_answer for an answer after a reconnect, slow_consumer for messages dropped since this process reads too slowly, other."}, []string{"kind"}),
 		reconnects: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: "reconnects_total",
 			Help: "Times that a lost connection came back."}),
 	}
-	for _, kind := range [...]string{linkRefused, linkSlow, linkOther} {
+	for _, kind := range [...]string{linkRefused, linkLate, linkSlow, linkOther} {
 		l.errors.WithLabelValues(kind)
 	}
 	all := []prometheus.Collector{l.errors, l.reconnects}
@@ -74,13 +77,17 @@ func (l *links) count(up bool) (n int) {
 }
 
 // failed counts an error.
-func (l *links) failed(err error) {
-	kind := linkOther
+func (l *links) failed(err error) { l.errors.WithLabelValues(linkError(err)).Inc() }
+
+// linkError is what an error of a connection was about.
+func linkError(err error) string {
 	switch {
+	case errors.Is(err, nats.ErrPermissionViolation) && subjects.RefusedAnswer(err.Error()):
+		return linkLate
 	case errors.Is(err, nats.ErrPermissionViolation):
-		kind = linkRefused
+		return linkRefused
 	case errors.Is(err, nats.ErrSlowConsumer):
-		kind = linkSlow
+		return linkSlow
 	}
-	l.errors.WithLabelValues(kind).Inc()
+	return linkOther
 }

@@ -22,6 +22,7 @@ func TestErrorsOfLinksAreCounted(t *testing.T) {
 		require.NoError(t, o(&nc.Opts))
 	}
 	nc.Opts.AsyncErrorCB(nc, nil, fmt.Errorf("%w: on event.7.alice", nats.ErrPermissionViolation))
+	nc.Opts.AsyncErrorCB(nc, nil, fmt.Errorf("%w: Permissions Violation for Publish to \"_INBOX_delivery.x\"", nats.ErrPermissionViolation))
 	nc.Opts.AsyncErrorCB(nc, nil, nats.ErrSlowConsumer)
 	nc.Opts.AsyncErrorCB(nc, nil, nats.ErrSlowConsumer)
 	nc.Opts.AsyncErrorCB(nc, nil, errors.New("else"))
@@ -35,5 +36,5 @@ func TestErrorsOfLinksAreCounted(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, map[string]float64{"refused": 1, "slow_consumer": 2, "other": 1, "up": 0, "down": 0}, got)
+	require.Equal(t, map[string]float64{"refused": 1, "late_answer": 1, "slow_consumer": 2, "other": 1, "up": 0, "down": 0}, got)
 }
