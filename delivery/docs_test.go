@@ -18,6 +18,7 @@ func TestLimitsOfTheDocs(t *testing.T) {
 	for _, want := range []string{
 		fmt.Sprintf("A call names at most %s users", thousands(schema.MaxCallUIDs)),
 		fmt.Sprintf("any JSON value of at most %s bytes", thousands(maxPayload)),
+		fmt.Sprintf("nests at most %d deep", schema.MaxFrameDepth-1),
 		fmt.Sprintf("an `id` has at most %d", schema.MaxMessageID),
 		fmt.Sprintf("serves %s calls at a time", thousands(cap(NewService(&Delivery{}, ServiceConfig{}).places))),
 		fmt.Sprintf("`await_ms` (at most %s)", thousands(schema.MaxAwaitMS)),

@@ -77,7 +77,8 @@
 // # Queues
 //
 //	outbox of a session     512 frames, 1 MiB   full: a push is queue_full; an answer that the client is
-//	                                            owed closes it with 3004; a presence frame waits
+//	                                            owed closes it with 3004; a presence frame, and a
+//	                                            backend's answer, wait
 //	users to tell a session 1,000               those it watches, each once; beyond: watch_limit
 //	acks of a session       1,024 open          full: a push that wants one is queue_full
 //	pushes that wait for    4,096               full: answered without acks to follow: written is all

@@ -70,8 +70,20 @@ func (g *Gateway) ask(s *session, up schema.Up, giveBack func()) {
 		}
 	}
 	g.metrics.sent(f)
-	giveBack()
-	g.reply(s, f)
+	s.answer(encode(s.enc, f), giveBack)
+}
+
+// answer queues what answers a send, once there is room. Until then the send keeps its place, so that what
+// waits is bounded by those in flight; whether the client reads too slowly is the writer's to say.
+func (s *session) answer(frame []byte, giveBack func()) {
+	for room := s.queueOrRoom(frame, giveBack); room != nil; room = s.queueOrRoom(frame, giveBack) {
+		select {
+		case <-room:
+		case <-s.ctx.Done():
+			return
+		}
+	}
+	s.poke()
 }
 
 // askBackend gives the frame that answers a send.

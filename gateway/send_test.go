@@ -155,3 +155,45 @@ func TestLeavesWhileSending(t *testing.T) {
 		require.Zero(t, time.Since(start))
 	})
 }
+
+// TestLargeAnswersTogether: as many large answers as may be under way come to a client at once. Who reads has
+// them all; who does not is closed when the first write has taken too long, and nothing of it is left.
+func TestLargeAnswersTogether(t *testing.T) {
+	for name, reads := range map[string]bool{"reads": true, "does not": false} {
+		t.Run(name, func(t *testing.T) {
+			perform(t, nil, func(t *testing.T, st *stage) {
+				const sends = 16
+				d := st.hello("alice", "d1")
+				d.ws.SetReadLimit(1 << 20)
+				release := make(chan struct{})
+				answer := []byte(`"` + strings.Repeat("x", 500_000) + `"`)
+				st.backend(func(string, schema.Up) (*nats.Msg, error) {
+					<-release
+					return &nats.Msg{Data: answer}, nil
+				})
+				for range sends {
+					d.send(schema.ClientFrame{Type: schema.TypeSend, Payload: []byte("1")})
+				}
+				synctest.Wait()
+				d.muted.Store(!reads)
+				close(release)
+				if reads {
+					for range sends {
+						require.Len(t, d.next(schema.TypeSent).Reply, len(answer))
+					}
+					return
+				}
+				time.Sleep(st.g.config.Limits.WriteTimeout - time.Millisecond)
+				synctest.Wait()
+				require.Equal(t, 1, st.g.registry.len())
+				time.Sleep(2 * time.Millisecond)
+				synctest.Wait()
+				require.Zero(t, st.g.registry.len())
+				require.Equal(t, 1.0, st.metric("closes_total", "3004"))
+				st.g.door.mu.Lock()
+				defer st.g.door.mu.Unlock()
+				require.Empty(t, st.g.door.all)
+			})
+		})
+	}
+}

@@ -74,6 +74,7 @@ type session struct {
 	mu     sync.Mutex
 	state  state
 	out    outbox
+	room   chan struct{} // closed when out is emptied; nil: no answer waits for it
 	acks   acks
 	ending ending            // of a closed one
 	life   *life             // under which the latest operation was drawn

@@ -78,6 +78,24 @@ func (s *session) queue(frame []byte) queueing {
 	return queued
 }
 
+// queueOrRoom queues a frame, unless the session has ended; where there is no room it gives what is closed
+// when there may be some. The place of what is answered is given back, an atomic, before the writer can take
+// the frame.
+func (s *session) queueOrRoom(frame []byte, giveBack func()) (room <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.state == closed:
+		return nil
+	case s.out.add(frame, s.g.config.Limits.QueueFrames, s.g.config.Limits.QueueBytes):
+		giveBack()
+		return nil
+	case s.room == nil:
+		s.room = make(chan struct{})
+	}
+	return s.room
+}
+
 // tell queues a presence frame, unless one is waiting already.
 func (s *session) tell(frame []byte) queueing {
 	s.mu.Lock()
@@ -103,6 +121,10 @@ func (s *session) takesPresence() bool {
 func (s *session) take() (frames [][]byte, e ending, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.room != nil {
+		close(s.room)
+		s.room = nil
+	}
 	return s.out.take(), s.ending, s.state == closed
 }
 
