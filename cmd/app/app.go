@@ -58,6 +58,7 @@ func parse(args []string, stdout, stderr io.Writer) (*parsed, error) {
 		kong.Configuration(loadConfig),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, NoExpandSubcommands: true}),
 		kong.ExplicitGroups(groups),
+		kong.Help(printHelp),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("command line grammar: %w", err)

@@ -53,6 +53,10 @@ func TestHelp(t *testing.T) {
 	r := run(t, "", "gateway", "--help")
 	require.Equal(t, ExitOK, r.code)
 	require.Contains(t, r.out, "ROLLCALL_NODE")
+	require.Contains(t, r.out, "--creds")
+	for _, command := range []string{"connect", "token", "decode", "version"} {
+		require.NotContains(t, run(t, "", command, "--help").out, "--creds", "%s asks nothing of NATS", command)
+	}
 }
 
 func TestUsageErrors(t *testing.T) {

@@ -3,7 +3,8 @@ package app
 import "github.com/alecthomas/kong"
 
 // CLI is the command line. Each flag may also be given as a variable, ROLLCALL_ and its name, and in
-// the config file; the command line wins, then the environment, then the file.
+// the config file; the command line wins, then the environment, then the file. A command that is offline
+// asks nothing of NATS.
 type CLI struct {
 	Config     kong.ConfigFlag `placeholder:"FILE" help:"Settings as YAML or JSON: the flags' names, at the top or under a command's name."`
 	Connection `embed:"" group:"nats"`
@@ -20,7 +21,7 @@ type CLI struct {
 	Kick    KickCmd    `cmd:"" group:"ask" help:"End sessions of a user."`
 	Watch   WatchCmd   `cmd:"" group:"ask" help:"Follow users: their state now, then each change."`
 	Events  EventsCmd  `cmd:"" group:"ask" help:"Print events as they come, of all users or of some."`
-	Connect ConnectCmd `cmd:"" group:"ask" help:"Be a client, in this terminal."`
+	Connect ConnectCmd `cmd:"" group:"ask" offline:"" help:"Be a client, in this terminal."`
 
 	Explain  ExplainCmd  `cmd:"" group:"operate" help:"All that the authority holds of a user."`
 	Slots    SlotsCmd    `cmd:"" group:"operate" help:"Who owns which slots, and in what state."`
@@ -30,10 +31,10 @@ type CLI struct {
 	Drain    DrainCmd    `cmd:"" group:"operate" help:"End a gateway or an authority in good order, and wait for it."`
 	Setup    SetupCmd    `cmd:"" group:"operate" help:"Show or change the settings that all processes share."`
 
-	Token      TokenCmd   `cmd:"" group:"tools" help:"Make a token for development."`
-	Decode     DecodeCmd  `cmd:"" group:"tools" help:"Print a message of the mesh from standard input as JSON; made for nats sub --translate."`
+	Token      TokenCmd   `cmd:"" group:"tools" offline:"" help:"Make a token for development."`
+	Decode     DecodeCmd  `cmd:"" group:"tools" offline:"" help:"Print a message of the mesh from standard input as JSON; made for nats sub --translate."`
 	ConfigFile ConfigCmd  `cmd:"" name:"config" group:"tools" help:"Print or check settings."`
-	Version    VersionCmd `cmd:"" group:"tools" help:"Print the version."`
+	Version    VersionCmd `cmd:"" group:"tools" offline:"" help:"Print the version."`
 }
 
 var groups = []kong.Group{
@@ -46,4 +47,14 @@ var groups = []kong.Group{
 	{Key: "api", Title: "HTTP API:"},
 	{Key: "nats", Title: "NATS:"},
 	{Key: "log", Title: "Log:"},
+}
+
+// printHelp leaves the flags of NATS out of the help of a command that has no use for them.
+func printHelp(o kong.HelpOptions, c *kong.Context) error {
+	if command := c.Selected(); command != nil && command.Tag.Has("offline") {
+		for _, f := range c.Model.Flags {
+			f.Hidden = f.Hidden || f.Group != nil && f.Group.Key == "nats"
+		}
+	}
+	return kong.DefaultHelpPrinter(o, c)
 }

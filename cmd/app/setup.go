@@ -23,7 +23,7 @@ type SetupCmd struct {
 	Lease       *time.Duration `name:"lease" placeholder:"DURATION" help:"How long a silent process keeps what it holds."`
 	Heartbeat   *time.Duration `name:"heartbeat" placeholder:"DURATION" help:"Silence of a client before it is pinged."`
 	TTL         *time.Duration `name:"ttl" placeholder:"DURATION" help:"How long a route stays without a sign of life; at least 3 heartbeats."`
-	Grace       *time.Duration `name:"grace" placeholder:"DURATION" help:"How long the event that a user is offline waits for him to return; 0 = not at all."`
+	Grace       *time.Duration `name:"grace" placeholder:"DURATION" help:"How long the event that a user is offline waits for them to return; 0 = not at all."`
 	Watch       *onOff         `name:"watch" placeholder:"on|off" help:"Whether clients hear of the users whom they watch. =off has all their watches rest, at once and on all gateways: they are told so, and go on by themselves when it is on again. Look-ups are not touched."`
 	Replicas    int            `name:"replicas" default:"1" enum:"1,3" placeholder:"1|3" help:"Copies of a bucket that does not exist yet; those of what --events and --last-seen make are as many as the bucket has."`
 	Timeout     time.Duration  `name:"timeout" default:"10s" help:"How long to wait for JetStream."`
