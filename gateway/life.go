@@ -139,10 +139,7 @@ func (g *Gateway) adopt(l *life) {
 	g.life.Store(l)
 	sessions := 0
 	for n := range g.slots {
-		slot := &g.slots[n]
-		slot.mu.Lock()
-		list := append([]*session(nil), slot.active...)
-		slot.mu.Unlock()
+		list := g.slots[n].snapshot()
 		sessions += len(list)
 		for _, s := range list {
 			g.reply(s, s.connected(l.me))
