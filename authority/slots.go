@@ -99,8 +99,8 @@ func (w *Worker) liveWorkers() (live []schema.Process) {
 }
 
 // take begins a tenure: an empty directory, then the subscription. A fence below one already seen, or
-// at which another has held the slot, is lifted first. It does nothing where the slot is held already at that fence, or the connection does
-// not take the subscription.
+// at which another has held the slot, is lifted first. It does nothing where the slot is held already at
+// that fence, or the connection does not take the subscription.
 func (w *Worker) take(target schema.Target, now time.Time, cause schema.SlotCause) {
 	if seen := w.view.Claimed(target); seen > target.Fence {
 		w.lift(target.Slot, seen)

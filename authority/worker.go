@@ -116,8 +116,9 @@ func (w *Worker) describe() schema.ProcessValue {
 	return v
 }
 
-// Run serves until ctx ends, or somebody asks the worker to drain, one life after another, and then hands its slots to the other workers.
-// It returns an error only when it can never serve under this name.
+// Run serves until ctx ends, or somebody asks the worker to drain, one life after another, and then
+// hands its slots to the other workers. It returns an error only when it can never serve under this
+// name.
 func (w *Worker) Run(ctx context.Context) error {
 	until, leave := context.WithCancel(ctx)
 	defer leave()

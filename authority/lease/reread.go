@@ -7,8 +7,6 @@ import (
 	"maps"
 	"sync"
 	"time"
-
-	"github.com/rollcall-mesh/rollcall/schema"
 )
 
 // flights keeps the reads of one key apart: one at a time, and after a failed one a pause that
@@ -119,24 +117,4 @@ func (v *View) reread(ctx context.Context, key string) error {
 		v.want() // a server lost what it had acknowledged, or is behind: a snapshot tells
 	}
 	return v.take(ctx, func(t *table, now time.Time) []Change { return t.put(e, now, false) })
-}
-
-// Judge is Standing, but where it is Unseen the process's key is read from the leader. A process
-// takes its key before it does anything else, so one that was heard of before the call and is not
-// what the key names is gone. It stays Unseen only where there is no such key at all.
-func (v *View) Judge(ctx context.Context, r Role, p schema.Process) (Standing, error) {
-	if s := v.Standing(r, p); s != Unseen {
-		return s, nil
-	}
-	if err := v.Reread(ctx, r.key(p.Node)); err != nil {
-		return Unseen, err
-	}
-	err := v.take(ctx, func(t *table, now time.Time) []Change {
-		m := t.members[r][p.Node]
-		if m == nil || m.state == absent || m.standing(p.Boot) != Unseen {
-			return nil
-		}
-		return t.buried(m, p.Boot)
-	})
-	return v.Standing(r, p), err
 }

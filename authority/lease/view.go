@@ -68,21 +68,12 @@ func (v *View) Target(s schema.Slot) (schema.Target, bool) {
 	return t, ok
 }
 
-// Address gives a slot's target and the highest fence seen of it in one step, as requests carry
-// them. The highest is above the target's own when a message has told of a later owner.
+// Address gives what a slot's key says, which is what a claim must name, and the highest fence seen of
+// the slot, in one step, as requests carry them; ok is Target's. The highest is above the target's own when a message has told of a later owner.
 func (v *View) Address(s schema.Slot) (t schema.Target, highest schema.Revision, ok bool) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.t.target(s), v.t.highest[s], v.t.slots[s].owned
-}
-
-// Key gives what a slot's key says, whether or not its owner lives; 0 and nobody where there is no
-// such key. Its revision is what a claim must name.
-func (v *View) Key(s schema.Slot) (schema.Revision, schema.Process) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	t := v.t.target(s)
-	return t.Fence, t.Authority
 }
 
 // Highest is the highest fence ever seen of a slot, from its key and from messages; one more where the
@@ -211,7 +202,7 @@ func (v *View) Revision() schema.Revision {
 
 // Subscribe has f called for each change from now on, one after the other, by Run's goroutine and
 // with no lock held. f must not block: all of the view waits for it; above all it must not call
-// Reread, Judge or Refresh, which wait for Run.
+// Reread or Refresh, which wait for Run.
 func (v *View) Subscribe(f func(Change)) (cancel func()) {
 	v.subsMu.Lock()
 	defer v.subsMu.Unlock()

@@ -215,9 +215,9 @@ func TestSnapshotWithoutAConsumer(t *testing.T) {
 func mustKey(t *testing.T, n *node, s schema.Slot) schema.Revision {
 	t.Helper()
 	require.NoError(t, n.view.Reread(t.Context(), subjects.SlotKey(s)))
-	rev, _ := n.view.Key(s)
-	require.NotZero(t, rev)
-	return rev
+	key, _, _ := n.view.Address(s)
+	require.NotZero(t, key.Fence)
+	return key.Fence
 }
 
 func TestSnapshotsLeaveNoConsumerBehind(t *testing.T) {
