@@ -15,9 +15,6 @@ func TestAuthorityCutOff(t *testing.T) {
 	eachPass(t, func(t *testing.T, l length, p pass) {
 		short, long := l.times(20, 4), l.times(20, 2)
 		away := longCut(p)
-		if p != tenth() {
-			short, long = 5, 2
-		}
 		s := newStage(t, l, scene{pass: p, events: true, proxied: []string{"a-1"}})
 		guests := startChurn(t, s, 8)
 		begun := time.Now()

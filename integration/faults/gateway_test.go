@@ -14,7 +14,8 @@ import (
 // again. A login past one of them waits for the proof that nobody is there.
 func TestKilledGateway(t *testing.T) {
 	eachPass(t, func(t *testing.T, l length, p pass) {
-		s := newStage(t, l, scene{pass: p, events: true, sessions: 2000, pushes: 100})
+		_, pushes := l.load()
+		s := newStage(t, l, scene{pass: p, events: true, sessions: 2000, pushes: pushes})
 		g := s.gateways[1]
 		users := s.fleet.of(g)
 		begun := time.Now()

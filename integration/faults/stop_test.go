@@ -20,6 +20,7 @@ func TestStoppedAuthority(t *testing.T) {
 		u := s.authorities[0]
 		slots := s.owners.slots(u)
 		require.NotEmpty(t, slots)
+		guests := startChurn(t, s, 8)
 		spy := newSpy(t, s)
 		old := s.owners.targets()
 
@@ -51,5 +52,6 @@ func TestStoppedAuthority(t *testing.T) {
 			require.True(t, m.at.Before(resumed) || m.to.Authority != old[slots[0]].Authority, "its old boot came back")
 		}
 		s.honest(begun)
+		guests.holds(t)
 	})
 }

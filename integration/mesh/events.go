@@ -86,3 +86,22 @@ func (e *Events) Last(uid schema.UID) (last Event) {
 	}
 	return last
 }
+
+// CommittedInTurn checks that nobody has committed a login in a slot under a fence below one that a login was
+// committed under before.
+func (e *Events) CommittedInTurn() {
+	e.m.T.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var top [schema.Slots]Event
+	for _, one := range e.all {
+		if one.Type != schema.EventOnline && one.Type != schema.EventAdded {
+			continue
+		}
+		last := &top[one.Slot]
+		require.False(e.m.T, one.Stamp.Fence < last.Stamp.Fence && one.Came.After(last.Came), "%s came under %v, %v after one under %v", one.UID, one.Stamp, one.Came.Sub(last.Came), last.Stamp)
+		if one.Stamp.Fence > last.Stamp.Fence {
+			*last = one
+		}
+	}
+}
