@@ -71,7 +71,7 @@ func newPlan(found []Found, cached []bool, f filter) *plan {
 			r.user = int32(i)
 			p.routes = append(p.routes, r)
 		})
-		p.users[i] = PushedUser{UID: u.UID, State: u.State, Routes: p.routes[from:len(p.routes):len(p.routes)], skipped: skipped}
+		p.users[i] = PushedUser{UID: u.UID, State: u.State, Why: u.Why, Routes: p.routes[from:len(p.routes):len(p.routes)], skipped: skipped}
 	}
 	return p
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"github.com/rollcall-mesh/rollcall/authority/client"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
@@ -171,7 +172,7 @@ func TestPlanIsCompleteAndAligned(t *testing.T) {
 func TestReplySizeIsABound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		uid := schema.UID(rapid.StringN(1, 64, schema.MaxUID).Draw(t, "uid"))
-		u := PushedUser{UID: uid, State: schema.Offline}
+		u := PushedUser{UID: uid, State: schema.Unknown, Why: client.WhyUnreachable}
 		for range rapid.IntRange(0, 4).Draw(t, "routes") {
 			r := route(uid, 1, 1, schema.DeviceID(rapid.StringN(0, 32, schema.MaxDevice).Draw(t, "device")), "app")
 			r.Session = schema.SessionNum(rapid.Uint64().Draw(t, "session"))

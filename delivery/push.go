@@ -32,6 +32,7 @@ type Pushed struct {
 type PushedUser struct {
 	UID     schema.UID
 	State   schema.UserState
+	Why     string        // where the state is unknown, as in Found
 	Reached bool          // at least one route has it
 	Routes  []PushedRoute // those meant; none where the user is offline or unknown
 

@@ -68,7 +68,7 @@ func (p *plan) renew(found []Found, f filter) (fresh []int32) {
 		for _, k := range old {
 			p.routes[k].ghost = true
 		}
-		p.users[i].State = u.State
+		p.users[i].State, p.users[i].Why = u.State, u.Why
 		p.users[i].skipped = eachMeant(u, f, func(r PushedRoute) {
 			r.user = i
 			if k, ok := p.among(old, r.Route); ok {

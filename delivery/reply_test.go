@@ -17,15 +17,15 @@ func TestReplies(t *testing.T) {
 	r.Age, r.Idle, r.TTL = 1200*time.Millisecond, 300*time.Millisecond, 89700*time.Millisecond
 	alice := online("alice", r)
 	alice.Stamp, alice.Suspect = schema.Stamp{Fence: 5, K: 9}, true
-	p := newPlan([]Found{alice, {UID: "bob", State: schema.Offline}}, nil, filter{})
+	p := newPlan([]Found{alice, {UID: "bob", State: schema.Offline}, people()[3]}, nil, filter{})
 	p.settle(p.all(), []schema.PushResult{schema.PushQueueFull})
 	p.finish()
 	for want, reply := range map[string]any{
 		`{"uid":"alice","state":"online","partial":false,"suspect":true,"why":"","stamp":[5,9],"routes":[{"node":"gw-1","boot":"bbbbbbbbbbbbbbbbbbbbbb","session":"bbbbbbbbbbbbbbbbbbbbbb.7","listener":"ws","device":"phone-1","flag":"app","level":"master","connected_ms":1200,"active_ms":300,"ttl_ms":89700,"order":[5,2]}]}`: userReply(&alice),
-		`{"uid":"dave","state":"unknown","partial":false,"suspect":false,"why":"rebuilding","routes":[]}`:                                                                                                                                               userReply(&people()[3]),
-		`{"id":"m1","results":[{"uid":"alice","reached":false,"state":"online","routes":[{"node":"gw-1","session":"bbbbbbbbbbbbbbbbbbbbbb.7","device":"phone-1","result":"queue_full"}]},{"uid":"bob","reached":false,"state":"offline","routes":[]}]}`: pushReply(&Pushed{ID: "m1", Users: p.users}, 2, false),
+		`{"uid":"dave","state":"unknown","partial":false,"suspect":false,"why":"rebuilding","routes":[]}`: userReply(&people()[3]),
+		`{"id":"m1","results":[{"uid":"alice","reached":false,"state":"online","routes":[{"node":"gw-1","session":"bbbbbbbbbbbbbbbbbbbbbb.7","device":"phone-1","result":"queue_full"}]},{"uid":"bob","reached":false,"state":"offline","routes":[]},{"uid":"dave","reached":false,"state":"unknown","why":"rebuilding","routes":[]}]}`: pushReply(&Pushed{ID: "m1", Users: p.users}, 3, false),
 		`{"id":"m1","results":[],"next":1}`:                 pushReply(&Pushed{ID: "m1", Users: []PushedUser{{UID: "alice", Reached: true}}}, 2, true),
-		`{"id":"m1","reached":0,"unreached":2,"unknown":0}`: counts(&Pushed{ID: "m1", Users: p.users}),
+		`{"id":"m1","reached":0,"unreached":2,"unknown":1}`: counts(&Pushed{ID: "m1", Users: p.users}),
 	} {
 		got, err := json.Marshal(reply)
 		require.NoError(t, err)

@@ -96,7 +96,7 @@ func (s *Service) pushRoom(users []PushedUser) (int, error) {
 
 // replySize bounds the JSON of a user's results, in bytes. JSON takes at most six a byte.
 func replySize(u *PushedUser) int {
-	const user, route = 64, 80 // names of fields, punctuation, state, result
+	const user, route = 96, 80 // names of fields, punctuation, state and why, result
 	size := user + 6*len(u.UID)
 	for i := range u.Routes {
 		r := u.Routes[i].Route
@@ -117,7 +117,7 @@ func pushReply(p *Pushed, asked int, unreachedOnly bool) schema.PushReply {
 			routes[k] = schema.RoutePushed{Node: r.Route.Owner.Node, Session: r.Route.Session.Outside(r.Route.Owner.Boot),
 				Device: r.Route.Device, Result: r.Result}
 		}
-		reply.Results = append(reply.Results, schema.PushedReply{UID: u.UID, Reached: u.Reached, State: u.State, Routes: routes})
+		reply.Results = append(reply.Results, schema.PushedReply{UID: u.UID, Reached: u.Reached, State: u.State, Why: u.Why, Routes: routes})
 	}
 	if len(p.Users) < asked {
 		reply.Next = len(p.Users)

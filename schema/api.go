@@ -161,6 +161,7 @@ type PushedReply struct {
 	UID     UID           `json:"uid"`
 	Reached bool          `json:"reached"` // at least one route has it
 	State   UserState     `json:"state"`
+	Why     string        `json:"why,omitempty"` // of an unknown state: rebuilding, unowned or unreachable
 	Routes  []RoutePushed `json:"routes"`
 }
 

@@ -106,7 +106,7 @@ func printPushed(s *session, pushed []schema.PushedReply) error {
 	t := newTable(s.out, "UID", "STATE", "REACHED", "DEVICE", "RESULT", "NODE", "SESSION")
 	for _, p := range pushed {
 		if len(p.Routes) == 0 {
-			t.row(p.UID, p.State, yes(p.Reached), "", "", "", "")
+			t.row(p.UID, p.State, yes(p.Reached), "", p.Why, "", "")
 		}
 		for _, r := range p.Routes {
 			t.row(p.UID, p.State, yes(p.Reached), r.Device, r.Result, r.Node, r.Session)

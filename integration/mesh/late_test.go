@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rollcall-mesh/rollcall/authority/client"
 	"github.com/rollcall-mesh/rollcall/delivery"
 	"github.com/rollcall-mesh/rollcall/integration/mesh"
 	"github.com/rollcall-mesh/rollcall/schema"
@@ -44,6 +45,7 @@ func TestASilentAuthorityCostsOthersNoMessage(t *testing.T) {
 				for _, u := range p.Users {
 					require.Equal(t, !silent[u.UID], u.Reached, "%s is %s", u.UID, u.State)
 					require.Equal(t, silent[u.UID], u.State == schema.Unknown)
+					require.Equal(t, silent[u.UID], u.Why == client.WhyUnreachable)
 					require.Equal(t, u.Reached, sockets[u.UID].Got("m1") == 1)
 				}
 			})

@@ -14,7 +14,7 @@ import (
 	"github.com/rollcall-mesh/rollcall/subjects"
 )
 
-// TestSessionsOfAGateway reads all sessions of a gateway page by page while others come and go.
+// TestSessionsOfAGateway reads all sessions of a gateway page by page, and one by its name.
 func TestSessionsOfAGateway(t *testing.T) {
 	mesh.Run(t, mesh.Options{}, func(t *testing.T, m *mesh.Mesh) {
 		one := m.Gateways[0]
@@ -59,6 +59,54 @@ func TestSessionsOfAGateway(t *testing.T) {
 		found, err = m.Delivery.Sessions(t.Context(), delivery.SessionsRequest{Node: "gw-1", Session: id})
 		require.NoError(t, err)
 		require.Empty(t, found.Routes)
+	})
+}
+
+// TestPagesOfAGatewayInMotion reads a gateway's sessions while some come and go between the pages: who was
+// there all the while is told of once, nobody twice, and nobody after he has gone.
+func TestPagesOfAGatewayInMotion(t *testing.T) {
+	mesh.Run(t, mesh.Options{Gateways: 1}, func(t *testing.T, m *mesh.Mesh) {
+		one := m.Gateways[0]
+		stays := map[schema.SessionID]bool{}
+		var goes []*mesh.Socket // two of each ten
+		for i := range 50 {
+			s := one.Enter(schema.UID(fmt.Sprintf("user %02d", i)))
+			if i%5 == 0 {
+				goes = append(goes, s)
+				continue
+			}
+			stays[session(s)] = true
+		}
+		told, gone := map[schema.SessionID]int{}, map[schema.SessionID]bool{}
+		request := delivery.SessionsRequest{Node: "gw-1", Limit: 10}
+		for page := 0; ; page++ {
+			require.Less(t, page, 20)
+			found, err := m.Delivery.Sessions(t.Context(), request)
+			require.NoError(t, err)
+			for _, r := range found.Routes {
+				id := r.Session.Outside(r.Owner.Boot)
+				require.False(t, gone[id], r.UID)
+				told[id]++
+			}
+			if request.Cursor = found.Cursor; request.Cursor == "" {
+				break
+			}
+			if last := len(goes) - 1; last > 0 {
+				for _, s := range []*mesh.Socket{goes[0], goes[last]} { // one that was told of, one that was not
+					gone[session(s)] = true
+					s.Leave()
+				}
+				goes = goes[1:last]
+			}
+			m.Pass(10 * time.Millisecond)
+			one.Enter(schema.UID(fmt.Sprintf("new %d", page))) // takes a seat that has become free
+		}
+		for id := range stays {
+			require.Equal(t, 1, told[id])
+		}
+		for id, n := range told {
+			require.Equal(t, 1, n, id)
+		}
 	})
 }
 
