@@ -143,7 +143,7 @@ func (w *ackWait) results(before []schema.PushResult) []schema.PushResult {
 // followAcks has tell called, once, with what the acknowledgements have brought: when none is open
 // any more, when the wait is over, or when the life ends. The serving loop goes on meanwhile.
 func (g *Gateway) followAcks(l *life, w *ackWait, tell func()) {
-	l.spawn(func(ctx context.Context) {
+	over := !l.spawn(func(ctx context.Context) {
 		defer l.ackWaits.Add(-1)
 		t := time.NewTimer(w.most)
 		defer t.Stop()
@@ -154,6 +154,10 @@ func (g *Gateway) followAcks(l *life, w *ackWait, tell func()) {
 		}
 		tell()
 	})
+	if over {
+		l.ackWaits.Add(-1)
+		tell()
+	}
 }
 
 // openAckWait begins what a message asks for, where there is room for it.

@@ -210,6 +210,44 @@ func TestAckWait(t *testing.T) {
 	require.Equal(t, schema.PushWritten, before[1])
 }
 
+// A life that has ended waits for nobody, and leaves nobody waiting: a caller in this process might have no
+// end to its patience.
+func TestAckWaitOfALifeThatHasEnded(t *testing.T) {
+	l := &life{ended: true}
+	l.ackWaits.Add(1)
+	told := false
+	new(Gateway).followAcks(l, &ackWait{most: time.Hour, done: make(chan struct{})}, func() { told = true })
+	require.True(t, told)
+	require.Zero(t, l.ackWaits.Load())
+}
+
+// TestTooManyAckWaits: one more message than may wait is written, and its sender told at once that no word of
+// the devices follows; there is room again when one has ended.
+func TestTooManyAckWaits(t *testing.T) {
+	c, l := gather(t, 1), new(life)
+	s := c.sessions[0]
+	s.who.UID, s.life, s.seqs = "bob", l, []schema.OwnerSeq{1}
+	c.g.registry.add(s)
+	push := func() ([]schema.PushResult, *ackWait) {
+		return c.g.pushFrames(l, &schema.Push{Frames: []schema.PushFrame{{
+			ID: "m", Payload: []byte("1"), Ack: true, AckWait: time.Second, Recipients: []schema.Recipient{{UID: "bob", Session: s.num, Seq: 1}},
+		}}})
+	}
+	for range maxAckWaits {
+		results, wait := push()
+		require.Equal(t, []schema.PushResult{schema.PushWritten}, results)
+		require.NotNil(t, wait)
+		s.acks.take(s.acks.last, true) // nobody but the sender's wait is still open
+		c.drain()
+	}
+	results, wait := push()
+	require.Equal(t, []schema.PushResult{schema.PushWritten}, results)
+	require.Nil(t, wait)
+	l.ackWaits.Add(-1) // as when a wait has ended
+	_, wait = push()
+	require.NotNil(t, wait)
+}
+
 // TestLanes checks that one batch of a key is under way at a time, that what waits goes together,
 // and that what is given back is tried again.
 func TestLanes(t *testing.T) {
