@@ -1,7 +1,7 @@
 // Package delivery is how a backend reaches its users: it looks them up, pushes messages to their
 // devices and closes their sessions. A backend in Go writes delivery.New(nc) and nothing else; all
 // others call the NATS service "presence", which a Service serves in JSON, or the same over HTTP, by its
-// Handler.
+// Handler; SERVICE.md is what it promises them.
 //
 //	d, err := delivery.New(nc)
 //	found, err := d.Lookup(ctx, []schema.UID{"alice"})
