@@ -133,7 +133,7 @@ func guests(m *mesh.Mesh) (stop func() int) {
 				case <-time.After(97 * time.Millisecond):
 				}
 				d := m.Gateways[(i+n)%len(m.Gateways)].Connect(schema.UID(fmt.Sprintf("guest %d %d", i, n)), "phone")
-				for try := 0; try < 100; try++ {
+				for range 100 {
 					if _, ok := d.Session(); ok {
 						mu.Lock()
 						in++
