@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -151,10 +153,31 @@ func (c *Config) validate() error {
 			return fmt.Errorf("%w: %s", ErrInsecure, l.Addr())
 		}
 	}
+	for _, pattern := range c.Origins {
+		if err := CheckOrigin(pattern); err != nil {
+			return fmt.Errorf("config Origins: %w", err)
+		}
+	}
 	if c.Drain.Wait < 0 || c.Drain.Rate < 0 || c.Drain.Most < 0 {
 		return errors.New("config Drain: Wait, Rate or Most is negative")
 	}
 	return c.Limits.validate()
+}
+
+// CheckOrigin tells what is wrong with one pattern of Config.Origins, or returns nil. A broken one would
+// have pages refused that another pattern allows, one with a path would allow none.
+func CheckOrigin(pattern string) error {
+	if _, err := path.Match(pattern, ""); err != nil {
+		return fmt.Errorf("origin %q: %w", pattern, err)
+	}
+	host := pattern
+	if _, behind, ok := strings.Cut(pattern, "://"); ok {
+		host = behind
+	}
+	if host == "" || strings.Contains(host, "/") {
+		return fmt.Errorf("origin %q: it takes a host with its port, with or without a scheme, and no path", pattern)
+	}
+	return nil
 }
 
 func (l *Limits) validate() error {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"os"
@@ -44,6 +45,9 @@ func (c *Connection) dialer(role deploy.User) (*dialer, error) {
 	}
 	if (c.Cert == "") != (c.Key == "") {
 		return nil, fmt.Errorf("%w: --tls-cert and --tls-key go together", errUsage)
+	}
+	if err := nats.CustomInboxPrefix(cmp.Or(c.Inbox, "_"))(new(nats.Options)); err != nil {
+		return nil, fmt.Errorf("%w: --inbox-prefix %q: it takes no wildcard, and no dot at its end", errUsage, c.Inbox)
 	}
 	d := &dialer{servers: strings.Join(c.NATS, ","), context: c.Context}
 	if d.servers == "" && d.context == "" {

@@ -68,6 +68,11 @@ func (f *GatewayFlags) check() error {
 	if err := f.checkLimits(); err != nil {
 		return err
 	}
+	for _, pattern := range f.Origins {
+		if err := gateway.CheckOrigin(pattern); err != nil {
+			return fmt.Errorf("%w: --origins: %w", errUsage, err)
+		}
+	}
 	switch f.Auth {
 	case "jwt":
 		if (f.JWT.Key == "") == (f.JWT.JWKS == "") {
