@@ -70,6 +70,8 @@ func (b *Bucket) explain(act, key string, err error) error {
 		err = ErrReplicas
 	case errors.Is(err, errConflict), errors.Is(err, errInFlight):
 		err = fmt.Errorf("%w: %w", ErrConflict, err)
+	case errors.Is(err, nats.ErrReconnectBufExceeded):
+		err = fmt.Errorf("no connection to NATS at the moment: %w", err)
 	case errors.Is(err, context.DeadlineExceeded):
 		err = b.denied(err)
 	}

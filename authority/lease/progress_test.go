@@ -167,3 +167,9 @@ func TestConflictsOfBothKindsAreOne(t *testing.T) {
 	require.False(t, errors.Is(errInFlight, errConflict))
 	require.NotErrorIs(t, b.explain("write", "k", nats.ErrNoResponders), ErrConflict)
 }
+
+func TestALostConnectionIsCalledSo(t *testing.T) {
+	err := new(Bucket).explain("list", "", nats.ErrReconnectBufExceeded)
+	require.ErrorIs(t, err, nats.ErrReconnectBufExceeded)
+	require.ErrorContains(t, err, "list presence/: no connection to NATS at the moment")
+}

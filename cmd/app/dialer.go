@@ -104,7 +104,7 @@ func (d *dialer) where() string {
 
 // roleOptions are those of the connections of a long-running role.
 func roleOptions(redial redial, l *links, log *slog.Logger) []nats.Option {
-	var told refusals
+	var last recent
 	return []nats.Option{
 		nats.ReconnectBufSize(-1), // nothing is written after a reconnect that was meant before it
 		nats.PingInterval(5 * time.Second),
@@ -123,42 +123,53 @@ func roleOptions(redial redial, l *links, log *slog.Logger) []nats.Option {
 		}),
 		nats.ErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
 			l.failed(err)
-			if linkError(err) != linkRefused || told.anew(err.Error()) {
+			if linkError(err) == linkLate || last.anew(err.Error()+" "+subjectOf(sub)) {
 				logNATSError(log, nc, sub, err)
 			}
 		}),
 	}
 }
 
-// refusals are those that the log has had in the last minute: who is refused a subject tries on, several
-// times a second. The zero value is ready. At refusalsMost all are forgotten.
-type refusals struct {
+// recent are the errors that the log has had in the last minute: who is refused a subject, or at the door,
+// tries on, several times a second. The zero value is ready. At recentMost all are forgotten.
+type recent struct {
 	mu   sync.Mutex
 	told map[string]time.Time
 }
 
-const refusalsMost = 256
+const recentMost = 256
 
-// anew reports whether a refusal is to be told, and notes that it was.
-func (r *refusals) anew(what string) bool {
+// anew reports whether an error is to be told, and notes that it was.
+func (r *recent) anew(what string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if last, ok := r.told[what]; ok && time.Since(last) < time.Minute {
 		return false
 	}
-	if r.told == nil || len(r.told) >= refusalsMost {
+	if r.told == nil || len(r.told) >= recentMost {
 		r.told = make(map[string]time.Time)
 	}
 	r.told[what] = time.Now()
 	return true
 }
 
+func subjectOf(sub *nats.Subscription) string {
+	if sub == nil {
+		return ""
+	}
+	return sub.Subject
+}
+
 // logNATSError says what came over no request: above all that the server refuses a subject, which
 // the one who published there would only see as a time-out.
 func logNATSError(log *slog.Logger, nc *nats.Conn, sub *nats.Subscription, err error) {
 	args := []any{"name", nc.Opts.Name, "err", err}
-	if sub != nil {
-		args = append(args, "subject", sub.Subject)
+	if subject := subjectOf(sub); subject != "" {
+		args = append(args, "subject", subject)
+	}
+	if errors.Is(err, nats.ErrAuthorization) {
+		log.Error("NATS does not let this process in: put its user and password right, or the server's; it tries on", args...)
+		return
 	}
 	switch linkError(err) {
 	case linkLate: // each has an inbox of its own, and after a lost connection there may be thousands
