@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rollcall-mesh/rollcall/authority/client"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
@@ -137,6 +139,31 @@ func TestSendsOneAfterTheOther(t *testing.T) {
 			d.send(schema.ClientFrame{Type: schema.TypeSend, Payload: []byte("1")})
 			d.next(schema.TypeSent)
 		}
+	})
+}
+
+// TestSendAfterAWatch: a watch that is answered is not under way any more, though who is watched has yet
+// to be looked up.
+func TestSendAfterAWatch(t *testing.T) {
+	perform(t, func(c *Config) { c.Limits.SendsInFlight = 1 }, func(t *testing.T, st *stage) {
+		d := st.hello("alice", "d1")
+		looked := make(chan struct{})
+		release := sync.OnceFunc(func() { close(looked) })
+		defer release()
+		st.with(func(m *fakeMesh) {
+			m.onLookup = func(uids []schema.UID) []client.Found {
+				<-looked
+				return []client.Found{{UID: uids[0], State: schema.Offline, Stamp: stamp(100, 0)}}
+			}
+		})
+		st.backend(func(string, schema.Up) (*nats.Msg, error) { return &nats.Msg{}, nil })
+		d.send(schema.ClientFrame{Type: schema.TypeWatch, UIDs: []schema.UID{"bob"}})
+		d.next(schema.TypeOK)
+		synctest.Wait()
+		d.send(schema.ClientFrame{Type: schema.TypeSend, Payload: []byte("1")})
+		d.next(schema.TypeSent)
+		release()
+		d.next(schema.TypePresence)
 	})
 }
 

@@ -143,10 +143,10 @@ func TestARoleWaitsForNATS(t *testing.T) {
 	authority := process.Start(t, "authority", "--nats", url, "--node", "a-1")
 	authority.Line("serving")
 	gateway.Line("gateway listens")
-	require.Eventually(t, func() bool {
+	process.Eventually(t, 10*time.Second, "the gateway is ready", func() bool {
 		status, body = get(t, "http://"+admin+"/readyz")
 		return status == http.StatusOK
-	}, 10*time.Second, 20*time.Millisecond)
+	})
 	require.Equal(t, "gateway gw-1: ready\n", body)
 	gateway.Stop()
 	authority.Stop()

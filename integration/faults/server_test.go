@@ -87,10 +87,11 @@ func newServers(t *testing.T, n int, events bool) []*server {
 	t.Helper()
 	var all []*server
 	var peers []string
+	free := freeAddresses(t, 2*n)
 	for i := range n {
-		s := &server{t: t, name: fmt.Sprintf("n%d", i+1), store: t.TempDir(), listen: freeAddress(t), events: events}
+		s := &server{t: t, name: fmt.Sprintf("n%d", i+1), store: t.TempDir(), listen: free[i], events: events}
 		if n > 1 {
-			s.cluster = freeAddress(t)
+			s.cluster = free[n+i]
 			peers = append(peers, "nats-route://"+s.cluster)
 		}
 		all = append(all, s)
@@ -118,13 +119,17 @@ func (s *server) kill() {
 	s.proc.Wait()
 }
 
-// freeAddress is one on which nobody listens at the moment.
-func freeAddress(t *testing.T) string {
+// freeAddresses are different ones on which nobody listens at the moment: none is free again before all
+// are chosen.
+func freeAddresses(t *testing.T, n int) (list []string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer l.Close()
+		list = append(list, l.Addr().String())
+	}
+	return list
 }
 
 // addresses are those of several servers, as a URL list.

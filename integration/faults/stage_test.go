@@ -65,8 +65,7 @@ func newStage(t *testing.T, l length, sc scene) *stage {
 	for i := range 3 {
 		s.authorities = append(s.authorities, s.unit(deploy.Authority, fmt.Sprintf("a-%d", i+1)))
 	}
-	for i := range 2 {
-		address := freeAddress(t)
+	for i, address := range freeAddresses(t, 2) {
 		g := s.unit(deploy.Gateway, fmt.Sprintf("gw-%d", i+1), "--listen", address, "--auth", "insecure")
 		g.address = address
 		s.gateways = append(s.gateways, g)

@@ -3,6 +3,7 @@ package sessions_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -135,7 +136,8 @@ func (c *crowd) kickAll(uids []schema.UID) {
 }
 
 // kick kicks users, one call each, and requires that those chosen, and no others, are closed with
-// the code and the reason.
+// the code and the reason. It waits until look-ups show who is left: a gateway that has closed a session
+// answers, and tells the authority meanwhile.
 func (c *crowd) kick(how string, uids []schema.UID, chosen which, call func(schema.UID) schema.KickCall) {
 	t := c.m.t
 	t.Helper()
@@ -157,7 +159,11 @@ func (c *crowd) kick(how string, uids []schema.UID, chosen which, call func(sche
 		}
 		return kicked(open)
 	}))
-	t.Logf("%d kicks %s, %v", len(uids), how, time.Since(begun).Round(time.Millisecond))
+	took := time.Since(begun)
+	c.m.eventually("look-ups show who is left", func() bool {
+		return !slices.ContainsFunc(c.m.found(uids), func(u schema.UserReply) bool { return len(u.Routes) != len(c.open(u.UID, everyDevice)) })
+	})
+	t.Logf("%d kicks %s, %v", len(uids), how, took.Round(time.Millisecond))
 }
 
 // kicked waits until devices have been told.
