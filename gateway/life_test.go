@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -91,6 +92,40 @@ func TestNoLifeForLong(t *testing.T) {
 		st.holder.end(lease.ErrLost)
 		require.Equal(t, schema.CloseMeshLost, d.code())
 		require.InDelta(t, 105, time.Since(start).Seconds(), 25)
+	})
+}
+
+// TestSocketsOfALostMeshCloseSpreadOut has many clients, whose networks are all well, lose the mesh together:
+// none is closed within a TTL, all are by a flush and two heartbeats later, and no second closes them all at once.
+func TestSocketsOfALostMeshCloseSpreadOut(t *testing.T) {
+	perform(t, nil, func(t *testing.T, st *stage) {
+		const many = 150
+		var devices []*device
+		for i := range many {
+			devices = append(devices, st.hello(schema.UID(fmt.Sprint("user ", i)), "d1"))
+		}
+		pass(time.Minute)
+		start := time.Now()
+		st.holder.end(lease.ErrLost)
+		ends := make(chan time.Duration, many)
+		for _, d := range devices {
+			go func() { <-d.ended; ends <- time.Since(start) }()
+		}
+		in := map[int]int{}
+		for range many {
+			after := <-ends
+			require.Greater(t, after, 80*time.Second, "when the mesh was lost, no sign of life had waited for longer than a flush")
+			require.Less(t, after, 130*time.Second)
+			in[int(after.Seconds())]++
+		}
+		for second, n := range in {
+			require.LessOrEqual(t, n, many/4, "in second %d, of %v", second, in)
+		}
+		require.GreaterOrEqual(t, len(in), 8, "%v", in)
+		for _, d := range devices {
+			require.Equal(t, schema.CloseMeshLost, d.code())
+			require.NotZero(t, d.next(schema.TypeError).RetryAfterMS)
+		}
 	})
 }
 

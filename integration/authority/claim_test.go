@@ -133,3 +133,39 @@ func TestAClaimIsJudgedWhenItsAnswerComes(t *testing.T) {
 		require.Zero(t, d.said("slot"), "nor is it told of")
 	})
 }
+
+// One of several workers dies: the others claim its slots beside each other, and hardly ever the same one:
+// each slot's key is written once, by whom its rank names. So it is when two die together.
+func TestATakeoverWritesEachKeyOnce(t *testing.T) {
+	for name, die := range map[string]int{"one of four": 1, "two of four": 2} {
+		t.Run(name, func(t *testing.T) {
+			bubble.RunWith(t, bubble.Options{Config: disconnectEvents}, func(t *testing.T, s *bubble.Server) {
+				workers := []*worker{startWorker(t, s, "a-1")}
+				g := startGateway(t, s, "gw-1")
+				for _, node := range []schema.NodeID{"a-2", "a-3", "a-4"} {
+					workers = append(workers, startWorker(t, s, node))
+				}
+				bubble.Until(t, 2*time.Minute, "shares are even", func() bool { return g.shares()[workers[3].Me()] == schema.Slots/4 && g.shares()[workers[0].Me()] == schema.Slots/4 })
+				time.Sleep(30 * time.Second)
+				var writes []*bubble.Rule
+				for _, w := range workers[die:] {
+					writes = append(writes, w.link.Delay(subjects.Prefix("").BucketKey("slot.*"), -1, time.Millisecond))
+				}
+				killed := time.Now()
+				for _, w := range workers[:die] {
+					w.kill()
+				}
+				bubble.Until(t, 2*time.Second, "others have all slots", func() bool { return owned(g) == schema.Slots && g.shares()[workers[0].Me()] == 0 && g.shares()[workers[die-1].Me()] == 0 })
+				took, all := time.Since(killed), 0
+				for i, r := range writes {
+					all += r.Hits()
+					won := g.shares()[workers[die+i].Me()] - schema.Slots/4
+					require.Positive(t, won, "each has a part")
+				}
+				t.Logf("%d slots, %d writes, taken over after %v", die*schema.Slots/4, all, took)
+				require.Less(t, took, 300*time.Millisecond)
+				require.LessOrEqual(t, all, die*schema.Slots/4*11/10)
+			})
+		})
+	}
+}
