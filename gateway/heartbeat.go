@@ -63,10 +63,12 @@ func (v *vigil) look() {
 // when it was set, or has another token.
 func (v *vigil) overtaken() bool { return !v.armed || !v.until.Equal(v.s.proven().Expires) }
 
-// ping sends a WebSocket ping and waits for its pong beside the writer; the reader sees the pong.
+// ping sends a WebSocket ping and waits for its pong beside the writer; the reader sees the pong. The
+// session's end does not end it, but the connection's does: where a context ends while a ping is written the
+// library cuts the connection, and the client would never read why its session is over.
 func (s *session) ping(within time.Duration) {
 	s.tasks.Go(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, within)
+		ctx, cancel := context.WithTimeout(context.Background(), within)
 		defer cancel()
 		s.conn.Ping(ctx)
 	})

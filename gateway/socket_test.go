@@ -185,3 +185,22 @@ func TestTokens(t *testing.T) {
 		require.Equal(t, schema.CloseNotNow, st.begin("alice").code(), "one deadline for the whole login")
 	})
 }
+
+// TestKickedWhilePinged kicks sessions at the very moment at which their heartbeat is due: the ping that is
+// being written takes none of them its close code, without which the client would come back.
+func TestKickedWhilePinged(t *testing.T) {
+	perform(t, nil, func(t *testing.T, st *stage) {
+		var devices []*device
+		for i := range 60 {
+			devices = append(devices, st.hello(schema.UID(fmt.Sprint("user ", i)), "d1"))
+		}
+		time.Sleep(st.g.view.Config().Heartbeat()) // and whatever falls due with it falls due now
+		for i, d := range devices {
+			_, num, _ := d.session.Parse()
+			require.Equal(t, schema.CodeOK, st.g.kicked(schema.KickEntry{UID: schema.UID(fmt.Sprint("user ", i)), Session: num, Fence: 100, Close: schema.CloseReplaced}))
+		}
+		for _, d := range devices {
+			require.Equal(t, schema.CloseReplaced, d.code())
+		}
+	})
+}

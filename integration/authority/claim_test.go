@@ -145,7 +145,9 @@ func TestATakeoverWritesEachKeyOnce(t *testing.T) {
 				for _, node := range []schema.NodeID{"a-2", "a-3", "a-4"} {
 					workers = append(workers, startWorker(t, s, node))
 				}
-				bubble.Until(t, 2*time.Minute, "shares are even", func() bool { return g.shares()[workers[3].Me()] == schema.Slots/4 && g.shares()[workers[0].Me()] == schema.Slots/4 })
+				bubble.Until(t, 2*time.Minute, "shares are even", func() bool {
+					return g.shares()[workers[3].Me()] == schema.Slots/4 && g.shares()[workers[0].Me()] == schema.Slots/4
+				})
 				time.Sleep(30 * time.Second)
 				var writes []*bubble.Rule
 				for _, w := range workers[die:] {
@@ -155,7 +157,9 @@ func TestATakeoverWritesEachKeyOnce(t *testing.T) {
 				for _, w := range workers[:die] {
 					w.kill()
 				}
-				bubble.Until(t, 2*time.Second, "others have all slots", func() bool { return owned(g) == schema.Slots && g.shares()[workers[0].Me()] == 0 && g.shares()[workers[die-1].Me()] == 0 })
+				bubble.Until(t, 2*time.Second, "others have all slots", func() bool {
+					return owned(g) == schema.Slots && g.shares()[workers[0].Me()] == 0 && g.shares()[workers[die-1].Me()] == 0
+				})
 				took, all := time.Since(killed), 0
 				for i, r := range writes {
 					all += r.Hits()
