@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rollcall-mesh/rollcall/delivery"
+	"github.com/rollcall-mesh/rollcall/gateway/client"
 	"github.com/rollcall-mesh/rollcall/integration/mesh"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
@@ -27,13 +28,13 @@ type town struct {
 	devices []*mesh.Device
 }
 
-func newTown(t *testing.T, m *mesh.Mesh, users int) *town {
+func newTown(t *testing.T, m *mesh.Mesh, users int, change ...func(*client.Config)) *town {
 	t.Helper()
 	w := &town{t: t, m: m}
 	for i := range users {
 		uid := schema.UID(fmt.Sprintf("user %d", i))
 		w.online = append(w.online, uid)
-		w.devices = append(w.devices, m.Gateways[i%2].Login(uid, "phone", mesh.Master))
+		w.devices = append(w.devices, m.Gateways[i%2].Login(uid, "phone", append(change, mesh.Master)...))
 		w.offline = append(w.offline, schema.UID(fmt.Sprintf("nobody %d", i)))
 	}
 	return w
