@@ -112,6 +112,23 @@ func TestAwaitFresh(t *testing.T) {
 	}
 }
 
+// Who is known to have some devices has them still where nobody answers the next look-up.
+func TestAwaitFreshKeepsWhatIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		partial := online("alice", route("alice", 1, 7, "phone", "app"))
+		partial.Partial = true
+		gone := Found{UID: "bob", State: schema.Unknown, Why: client.WhyRebuilding, Target: schema.Target{Fence: 7}}
+		found := []Found{partial, online("bob", route("bob", 1, 8, "phone", "app")), {UID: "dave", State: schema.Unknown, Why: client.WhyUnowned}}
+		found[1].Partial = true
+		lookup := func(_ context.Context, uids []schema.UID) []Found {
+			require.Equal(t, []schema.UID{"alice", "bob", "dave"}, uids)
+			return []Found{nobodyKnows(uids)[0], gone, nobodyKnows(uids)[2]}
+		}
+		awaitFresh(t.Context(), lookup, found, time.Now().Add(time.Second))
+		require.Equal(t, []Found{partial, gone, nobodyKnows([]schema.UID{"dave"})[0]}, found)
+	})
+}
+
 func TestPick(t *testing.T) {
 	alice := people()[0].Routes
 	name := func(i int) schema.SessionID { return alice[i].Session.Outside(alice[i].Owner.Boot) }

@@ -74,7 +74,9 @@ func awaitFresh(ctx context.Context, lookup func(context.Context, []schema.UID) 
 			return
 		}
 		for i, f := range lookup(ctx, uids) {
-			found[at[i]] = f
+			if known := &found[at[i]]; f.Target != (schema.Target{}) || known.State == schema.Unknown {
+				*known = f // else nobody has answered this time: what was said before stands
+			}
 		}
 	}
 }
