@@ -161,6 +161,7 @@ func (w *Worker) status() schema.StatusReport {
 		key.Sessions = n
 		report.Counts = append(report.Counts, key)
 	}
+	report.Counts = schema.LargestCounts(report.Counts)
 	return report
 }
 

@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -119,9 +118,7 @@ func sumUp(reports []schema.StatusReport, missing []schema.NodeID) schema.StatsR
 	for g, n := range by {
 		s.Nodes = append(s.Nodes, schema.NodeCount{Node: g.node, Flag: g.flag, Sessions: n})
 	}
-	slices.SortFunc(s.Nodes, func(a, b schema.NodeCount) int {
-		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Flag, b.Flag))
-	})
+	s.Nodes = schema.LargestCounts(s.Nodes)
 	return s
 }
 

@@ -279,7 +279,7 @@ type ProcessStatus struct {
 type StatsReply struct {
 	Users    int         `json:"users"` // online
 	Sessions int         `json:"sessions"`
-	Nodes    []NodeCount `json:"nodes"`
+	Nodes    []NodeCount `json:"nodes"` // see LargestCounts
 	// Missing names the authorities that did not answer: their slots are not counted.
 	Missing []NodeID `json:"missing,omitempty"`
 }

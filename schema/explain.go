@@ -157,7 +157,8 @@ type SlotStatus struct {
 	Outstanding []NodeID  `json:"outstanding,omitempty"` // gateways whose sync is awaited
 }
 
-// NodeCount is the sessions of one gateway node under one flag.
+// NodeCount is the sessions of one gateway node under one flag; under none those of all flags that
+// LargestCounts has not kept apart.
 type NodeCount struct {
 	Node     NodeID `json:"node"`
 	Flag     Flag   `json:"flag"`
