@@ -255,3 +255,33 @@ func TestFallback(t *testing.T) {
 		require.Contains(t, why, "a.b")
 	})
 }
+
+// TestFallbackIsNotTaken: where NATS cannot be reached the answer counts the users, each once, of whom
+// nothing could be published; in a time that is bounded, also where the caller has none left.
+func TestFallbackIsNotTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		lose func(m *mesh.Mesh)
+		took time.Duration // a look-up, and the server's time to say that it has them
+	}{
+		"silence":   {func(m *mesh.Mesh) { m.Asker.Cut() }, 2600 * time.Millisecond},
+		"no server": {func(m *mesh.Mesh) { m.Server.Stop() }, 600 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mesh.Run(t, mesh.Options{Gateways: 1}, func(t *testing.T, m *mesh.Mesh) {
+				m.Gateways[0].Enter("alice")
+				c.lose(m)
+				p := pushIn(m, "m1", []schema.UID{"alice", "nobody", "alice"}, delivery.Fallback("missed"))
+				require.Equal(t, []string{"alice false", "nobody false", "alice false"}, p.lines())
+				require.Equal(t, 2, p.FallbackFailed)
+				require.LessOrEqual(t, p.took, c.took)
+				ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+				defer cancel()
+				begun := time.Now()
+				again, err := m.Push(ctx, delivery.Message{Payload: json.RawMessage(`1`)}, []schema.UID{"nobody"}, delivery.Fallback("missed"))
+				require.NoError(t, err)
+				require.Equal(t, 1, again.FallbackFailed)
+				require.LessOrEqual(t, time.Since(begun), 2100*time.Millisecond)
+			})
+		})
+	}
+}
