@@ -36,8 +36,9 @@
 // # What is measured
 //
 //   - The unknown window of a slot: from the fault to the first answer that is not unknown, of look-ups
-//     sent after the fault. Percentiles are over slots. Where there is no moment of a fault, as in a
-//     rolling restart: the longest time for which look-ups found a slot unknown, 0 where none did.
+//     sent when the fault was done. Percentiles are over slots. Where there is no moment of a fault, as in
+//     a rolling restart: the longest time for which look-ups found a slot unknown, 0 where none did. A
+//     look-up without an answer in 3 s has found all unknown.
 //   - "Of a connected user offline": an answer offline, in a look-up or a push, of a user whose socket
 //     was open, as its client saw it, from before the question until after the answer (100 ms more each
 //     way, since a client learns a little late that its socket is gone).

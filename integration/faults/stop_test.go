@@ -20,7 +20,6 @@ func TestStoppedAuthority(t *testing.T) {
 		u := s.authorities[0]
 		slots := s.owners.slots(u)
 		require.NotEmpty(t, slots)
-		guests := startChurn(t, s, 8)
 		spy := newSpy(t, s)
 		old := s.owners.targets()
 
@@ -31,6 +30,8 @@ func TestStoppedAuthority(t *testing.T) {
 		stopped := time.Now()
 		u.proc.Signal(syscall.SIGSTOP)
 		done := time.Now()
+		// Not before: the event of what was committed at that very moment would come when it goes on.
+		guests := startChurn(t, s, 8)
 		pause(t, p.lease*2/3+p.lease/100) // its trust has ended
 		spy.register(s.owners.process(s.gateways[0]), old, slots)
 		until(t, p.lease+patience, "its slots are others'", func() bool { return s.owners.succeeded(u, slots) })

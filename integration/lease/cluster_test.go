@@ -28,11 +28,9 @@ const within = 60 * time.Second
 // time.
 func cluster(t *testing.T) []*server.Server {
 	t.Helper()
-	var ports []int
+	ports := freePorts(t, 3)
 	var routes []*url.URL
-	for range 3 {
-		port := freePort(t)
-		ports = append(ports, port)
+	for _, port := range ports {
 		routes = append(routes, &url.URL{Scheme: "nats-route", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))})
 	}
 	var all []*server.Server
@@ -61,12 +59,16 @@ func cluster(t *testing.T) []*server.Server {
 	return all
 }
 
-func freePort(t *testing.T) int {
+// freePorts are different ones: none is free again before all are chosen.
+func freePorts(t *testing.T, n int) (list []int) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer l.Close()
+		list = append(list, l.Addr().(*net.TCPAddr).Port)
+	}
+	return list
 }
 
 func openAt(t *testing.T, s *server.Server) (*nats.Conn, *lease.Bucket, *lease.View) {
