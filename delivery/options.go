@@ -25,7 +25,8 @@ type call struct {
 const maxAwait = schema.MaxAwaitMS * time.Millisecond
 
 // AwaitFresh has Lookup and Push wait, at most so long and never over 30 s, until nothing that
-// they learn comes from a slot that is rebuilding, unowned or unreachable.
+// they learn comes from a slot that is rebuilding, unowned or unreachable. Push keeps the last of its
+// caller's time for sending to those who are known.
 func AwaitFresh(most time.Duration) CallOption {
 	return func(c *call) { c.await = min(max(0, most), maxAwait) }
 }
