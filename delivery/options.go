@@ -42,8 +42,9 @@ func ToFlag(f schema.Flag) CallOption { return func(c *call) { c.filter.flag = f
 func Except(e schema.Except) CallOption { return func(c *call) { c.except = &e } }
 
 // AckWait has Push ask the devices to acknowledge, and wait for it, at most so long after the
-// message was written and never over schema.MaxAckWait: results then say acked where it was before
-// written. A device that says nothing in that time, or whose session ends, stays written.
+// message was written, and never over schema.MaxAckWait or nine tenths of the caller's time: results then
+// say acked where it was before written. A device that says nothing by then, or whose session ends, stays
+// written.
 func AckWait(most time.Duration) CallOption {
 	return func(c *call) { c.ackWait = min(max(0, most), schema.MaxAckWait) }
 }
