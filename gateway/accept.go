@@ -32,6 +32,8 @@ func (g *Gateway) listen(fail context.CancelCauseFunc) *servers {
 		s := &http.Server{
 			Handler:           g.handler(l.Name),
 			ReadHeaderTimeout: 5 * time.Second,
+			ReadTimeout:       10 * time.Second, // of a request with a body that nobody wants; an upgrade ends both
+			WriteTimeout:      30 * time.Second,
 			IdleTimeout:       time.Minute,
 			MaxHeaderBytes:    16 << 10,
 			ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),

@@ -162,6 +162,25 @@ func TestSlowHandshake(t *testing.T) {
 	})
 }
 
+// TestBodyWithoutEnd never ends its request's body, before which the server does not answer.
+func TestBodyWithoutEnd(t *testing.T) {
+	perform(t, nil, func(t *testing.T, st *stage) {
+		for _, path := range []string{"/", Path} {
+			c, err := st.ln.dial(context.Background(), "", "")
+			require.NoError(t, err)
+			defer c.Close()
+			go c.Write([]byte("POST " + path + " HTTP/1.1\r\nHost: gateway\r\nContent-Length: 1000\r\n\r\nx"))
+			start := time.Now()
+			io.Copy(io.Discard, c)
+			require.Equal(t, 10*time.Second, time.Since(start))
+		}
+		d := st.hello("alice", "d1")
+		time.Sleep(time.Minute) // a session outlives the times of a request
+		require.Equal(t, schema.PushWritten, st.push(d, "alice", "m", false))
+		d.next(schema.TypeRecv)
+	})
+}
+
 // record is a connection that notes each write.
 type record struct {
 	net.Conn
