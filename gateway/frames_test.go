@@ -40,6 +40,7 @@ type rule struct {
 	send   func(d *device)
 	want   schema.CloseCode
 	hint   schema.FrameCode
+	says   string
 }
 
 var (
@@ -59,7 +60,10 @@ var (
 		"deep": {send: func(d *device) {
 			d.sendBytes([]byte(`{"type":"send","payload":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`))
 		}, want: schema.CloseBadFrame, hint: schema.FrameBadMessage},
-		"msgpack bomb":          {enc: schema.Msgpack, send: func(d *device) { d.sendBytes(bomb) }, want: schema.CloseBadFrame, hint: schema.FrameBadMessage},
+		"msgpack bomb": {enc: schema.Msgpack, send: func(d *device) { d.sendBytes(bomb) }, want: schema.CloseBadFrame, hint: schema.FrameBadMessage},
+		"msgpack NaN": {enc: schema.Msgpack, send: func(d *device) {
+			d.sendBytes([]byte("\x82\xa4type\xa4send\xa7payload\xcb\x7f\xf8\x00\x00\x00\x00\x00\x00"))
+		}, want: schema.CloseBadFrame, hint: schema.FrameBadMessage, says: "NaN is no JSON number"},
 		"bomb instead of hello": {enc: schema.Msgpack, before: true, send: func(d *device) { d.sendBytes(bomb) }, want: schema.CloseBadFrame, hint: schema.FrameBadMessage},
 		"binary on text":        {send: func(d *device) { d.ws.Write(d.t.Context(), websocket.MessageBinary, secondHello) }, want: schema.CloseWrongKind},
 		"binary, no hello":      {before: true, send: func(d *device) { d.ws.Write(d.t.Context(), websocket.MessageBinary, secondHello) }, want: schema.CloseWrongKind},
@@ -126,6 +130,7 @@ func TestBrokenRules(t *testing.T) {
 					f := d.next(schema.TypeError)
 					require.Equal(t, rule.hint, f.Code)
 					require.Equal(t, rule.want, f.Close)
+					require.Contains(t, f.Message, rule.says)
 				}
 				synctest.Wait()
 				require.Equal(t, 1, st.g.registry.len(), "only the other is left")

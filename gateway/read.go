@@ -87,7 +87,7 @@ func (g *Gateway) frame(s *session, b []byte) *ending {
 	case errors.Is(err, schema.ErrNotUTF8):
 		return &ending{code: schema.CloseBadUTF8}
 	case errors.Is(err, schema.ErrMalformed):
-		return broken("not an object with a type")
+		return broken(err.Error())
 	case f.Type == schema.TypeHello && s.greeted:
 		return broken("second hello")
 	case f.Type != schema.TypeHello && !s.greeted:
