@@ -74,10 +74,8 @@ func progress(next, asked int) (int, error) {
 func printUsers(s *session, users []schema.UserReply) error {
 	t := newTable(s.out, "UID", "STATE", "DEVICE", "FLAG", "LEVEL", "NODE", "LISTENER", "CONNECTED", "ACTIVE", "TTL", "SESSION")
 	for _, u := range users {
-		state := string(u.State)
+		state := state(u.State, u.Why)
 		switch {
-		case u.Why != "":
-			state += " (" + u.Why + ")"
 		case u.Partial:
 			state += " (partial)"
 		case u.Suspect:

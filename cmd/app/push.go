@@ -106,13 +106,21 @@ func printPushed(s *session, pushed []schema.PushedReply) error {
 	t := newTable(s.out, "UID", "STATE", "REACHED", "DEVICE", "RESULT", "NODE", "SESSION")
 	for _, p := range pushed {
 		if len(p.Routes) == 0 {
-			t.row(p.UID, p.State, yes(p.Reached), "", p.Why, "", "")
+			t.row(p.UID, state(p.State, p.Why), yes(p.Reached), "", "", "", "")
 		}
 		for _, r := range p.Routes {
 			t.row(p.UID, p.State, yes(p.Reached), r.Device, r.Result, r.Node, r.Session)
 		}
 	}
 	return t.flush()
+}
+
+// state is a user's state, with why it is unknown.
+func state(s schema.UserState, why string) string {
+	if why == "" {
+		return string(s)
+	}
+	return string(s) + " (" + why + ")"
 }
 
 func yes(b bool) string {
