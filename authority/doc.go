@@ -113,7 +113,8 @@
 //	gateway under a new boot  it may have taken over the sockets of the one before, whose routes count
 //	                          for nothing: who has no route is unknown until it has synced the slot
 //	gateway killed            its routes count for nothing once its key says dead or another boot
-//	a wedged loop             takes no probe: no renewal is sent, the lease ends
+//	a wedged loop             takes no probe: no renewal is sent, the lease ends. The claim loop is not
+//	                          probed, since it may be long at work: wedged, it would serve on what is held
 //	owner changes in a grace  the offlines held back are gone; the next owner's rebuilt has watchers
 //	                          look up again
 //	the stream of events      who listens hears each event at once all the same. What it has not

@@ -172,6 +172,29 @@ func TestSyncOnNewFence(t *testing.T) {
 	})
 }
 
+// TestSyncsArePaced has an authority that is slow to answer own all slots anew: as many chunks as it may have
+// are under way to it, never more, and in the end it has been told of every slot.
+func TestSyncsArePaced(t *testing.T) {
+	perform(t, nil, func(t *testing.T, st *stage) {
+		var now, most atomic.Int32
+		st.with(func(m *fakeMesh) {
+			m.lasts = 0
+			m.onSync = func(schema.Target, []schema.Route) (*schema.SyncAnswer, error) {
+				if n := now.Add(1); n > most.Load() {
+					most.Store(n)
+				}
+				defer now.Add(-1)
+				time.Sleep(100 * time.Millisecond)
+				return nil, nil
+			}
+		})
+		st.move()
+		pass(schema.Slots / syncsInFlight * 100 * time.Millisecond)
+		require.EqualValues(t, syncsInFlight, most.Load())
+		st.with(func(m *fakeMesh) { require.Equal(t, schema.Slots, m.lasts) })
+	})
+}
+
 // TestSyncChunks has more sessions in one slot than a chunk takes.
 func TestSyncChunks(t *testing.T) {
 	perform(t, nil, func(t *testing.T, st *stage) {

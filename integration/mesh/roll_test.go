@@ -70,6 +70,46 @@ func TestAllAuthoritiesStopTogether(t *testing.T) {
 	})
 }
 
+// TestAuthoritiesComeAndGoTogether has one join while others leave or die, over and over: nobody is offline.
+func TestAuthoritiesComeAndGoTogether(t *testing.T) {
+	o := mesh.Options{Authorities: 3, Config: mesh.Prompt}
+	o.Server.Config = disconnectEvents
+	mesh.Run(t, o, func(t *testing.T, m *mesh.Mesh) {
+		w := newTown(t, m, 20)
+		m.Pass(leaseTime)
+		told := m.Follow()
+		unknown, stop := w.watch(), guests(m)
+		next := 4
+		join := func() *mesh.Authority {
+			a := m.LaunchAuthority(schema.NodeID(fmt.Sprintf("a-%d", next)))
+			next++
+			return a
+		}
+		for round := range 6 {
+			oldest := m.Authorities[len(m.Authorities)-3]
+			go oldest.Stop()
+			m.Pass(time.Duration(round*7) * time.Millisecond)
+			a := join()
+			switch round % 3 {
+			case 1: // it does not come to stay
+				m.Pass(5100 * time.Millisecond)
+				go a.Stop()
+				join()
+			case 2: // it dies when the shares are being evened
+				m.Pass(5500 * time.Millisecond)
+				a.Kill()
+				join()
+			}
+			m.Pass(200 * time.Millisecond)
+			m.Settled(time.Minute)
+		}
+		require.Greater(t, stop(), 100)
+		require.Less(t, unknown(), time.Second)
+		told.CommittedInTurn()
+		w.unmoved(told)
+	})
+}
+
 // TestHandOverIsBrokenOff ends whoever hands its slots over, or whoever they go to, in the middle of it.
 // What has not moved is unknown until a lease has ended; nobody is offline.
 func TestHandOverIsBrokenOff(t *testing.T) {
