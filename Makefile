@@ -39,7 +39,7 @@ fuzz: ## each fuzz target with FUZZTIME inputs (200000x)
 bench: ## speed and memory, each row beside a raw NATS request of the same bytes (BENCH=regexp)
 	go test -run '^$$' -bench '$(BENCH)' -timeout 60m ./integration/bench/...
 
-faults: ## kill, stop and cut off real processes: 40 min, or 5 with SHORT=1 (FAULT=regexp)
+faults: ## kill, stop and cut off real processes: 40 min, or 6 with SHORT=1 (FAULT=regexp)
 	ROLLCALL_FAULTS=$(if $(SHORT),short,long) go test -count=1 -v -timeout 60m -run '$(FAULT)' ./integration/faults/
 
 swarm: ## 200 runs of a whole mesh in virtual time, under seeded faults (SEEDS=n FROM=n RACE=1; SEED=x)

@@ -3,7 +3,7 @@
 // minutes and wants the machine to itself; in `go test ./...` every test of it is skipped.
 //
 //	make faults                the whole campaign, at most 40 min, the last part of it at the defaults
-//	make faults SHORT=1        each row, seldom repeated, with a tenth of the users: at most 5 min
+//	make faults SHORT=1        each row, seldom repeated, with a tenth of the users: at most 6 min
 //	make faults FAULT=Killed   the rows whose name matches
 //
 // A stage is the same for every row:
