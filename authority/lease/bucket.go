@@ -194,9 +194,30 @@ func (b *Bucket) writeConfig(ctx context.Context, at schema.Revision) (schema.Co
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	c := b.Config()
-	_, err := b.swap(ctx, subjects.ConfigKey, c, at)
-	if err == nil && at > 0 {
-		b.o.Log.Warn("the mesh's settings were deleted: written anew, see `rollcall setup`", "bucket", b.o.Prefix.Bucket())
+	info, err := b.stream.Info(ctx)
+	if err != nil {
+		return c, b.explain("write", subjects.ConfigKey, err)
+	}
+	_, err = b.swap(ctx, subjects.ConfigKey, c, at)
+	if err == nil && info.State.Msgs > 0 {
+		b.o.Log.Warn("the mesh's settings were deleted: written anew, see `rollcall setup`", "bucket", b.o.Prefix.Bucket(), "lease", c.Lease(), "policy", c.Policy)
 	}
 	return c, err
+}
+
+// keepConfig writes the settings anew as this process knows them, where it may make the bucket and a listing
+// of it shows that somebody has deleted them: who starts later would take the defaults.
+func (b *Bucket) keepConfig(ctx context.Context, entries []entry) {
+	var last entry
+	for _, e := range entries {
+		if e.key == subjects.ConfigKey {
+			last = e
+		}
+	}
+	if !b.o.Create || last.rev > 0 && !last.marker {
+		return
+	}
+	if _, err := b.writeConfig(ctx, last.rev); err != nil && !errors.Is(err, ErrConflict) {
+		b.o.Log.Warn("the mesh's settings are gone and could not be written anew", "err", err)
+	}
 }

@@ -98,8 +98,8 @@
 //	name held by a silent process           waited for until its key stood still for a lease
 //	bucket deleted, disk lost               authorities make it, first its config; others wait and
 //	                                        keep their sockets; then each key, under a new boot
-//	settings deleted                        running processes go on with theirs; Open with Create writes
-//	                                        them anew, others wait
+//	settings deleted                        who may make the bucket writes them anew, as it knows them, at
+//	                                        its next snapshot; whoever opens it meanwhile, from defaults
 //	settings unreadable                     Open fails and says what mends them
 //	server takes only small messages        Open returns ErrSmallMessages
 //	servers lost acknowledged revisions     the next snapshots lower the view, not the highest fence; a

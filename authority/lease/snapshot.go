@@ -80,6 +80,7 @@ func (v *View) snapshot(ctx context.Context) error {
 	if err != nil {
 		return v.b.explain("list", "", err)
 	}
+	v.b.keepConfig(ctx, l.entries)
 	l.after = after
 	return v.take(ctx, func(t *table, now time.Time) []Change {
 		changes, again, fell := t.install(l, now)

@@ -213,15 +213,50 @@ func TestConfigOfTheBucketWins(t *testing.T) {
 	})
 }
 
-// TestSettingsDeleted: an operator has deleted the key config, and later written what is none.
+// TestSettingsDeleted: an operator has deleted the key config, or purged it, and later written what is none.
 func TestSettingsDeleted(t *testing.T) {
 	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		log := &logged{}
+		mine := schema.DefaultConfig()
+		mine.LeaseMS, mine.Policy = 60_000, "single"
+		_, err := open(t, s, lease.Options{Create: true, Defaults: mine, Log: log.logger()})
+		require.NoError(t, err)
+		require.False(t, log.has("deleted"), "it was new")
 		a := join(t, s, lease.Authority, "a-1")
-		kv, err := a.js().KeyValue(t.Context(), prefix.Bucket())
+		js := a.js()
+		kv, err := js.KeyValue(t.Context(), prefix.Bucket())
+		require.NoError(t, err)
+		stream, err := js.Stream(t.Context(), prefix.BucketStream())
+		require.NoError(t, err)
+		_, err = kv.Put(t.Context(), "gateway.gw-9", []byte(`{}`))
+		require.NoError(t, err)
+
+		purge := func() error {
+			return stream.Purge(t.Context(), jetstream.WithPurgeSubject(prefix.BucketKey(subjects.ConfigKey)))
+		}
+		for _, gone := range []func() error{func() error { return kv.Delete(t.Context(), subjects.ConfigKey) }, purge} {
+			require.NoError(t, gone())
+			bubble.Until(t, 2*time.Minute, "an authority writes them again as it knows them", func() bool {
+				b, err := open(t, s, lease.Options{Defaults: schema.DefaultConfig()})
+				return err == nil && b.Config() == mine
+			})
+		}
+	})
+}
+
+// TestSettingsDeletedWithoutAnAuthority: who may make the bucket writes the defaults, and says so.
+func TestSettingsDeletedWithoutAnAuthority(t *testing.T) {
+	bubble.Run(t, func(t *testing.T, s *bubble.Server) {
+		mine := schema.DefaultConfig()
+		mine.Policy = "single"
+		_, err := open(t, s, lease.Options{Create: true, Defaults: mine})
+		require.NoError(t, err)
+		nc, _ := s.Dial("operator")
+		js, err := jetstream.New(nc)
+		require.NoError(t, err)
+		kv, err := js.KeyValue(t.Context(), prefix.Bucket())
 		require.NoError(t, err)
 		require.NoError(t, kv.Delete(t.Context(), subjects.ConfigKey))
-
-		nc, _ := s.Dial("gateway/gw-1")
 		waits := bubble.Go(t, func(ctx context.Context) error {
 			_, err := lease.Open(ctx, nc, lease.Options{Memory: true})
 			return err
