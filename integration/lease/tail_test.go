@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -40,6 +41,7 @@ func TestRevisionFallsWithALostTail(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				loseTail := s.Keep()
 				time.Sleep(5 * time.Minute)
+				synctest.Wait() // a renewal that is due now is there
 				heard := v.view.Revision()
 				require.Equal(t, v.last(), heard)
 				var reads *bubble.Rule
@@ -55,6 +57,7 @@ func TestRevisionFallsWithALostTail(t *testing.T) {
 				}
 				for range 100 {
 					time.Sleep(10 * time.Second)
+					synctest.Wait()
 					require.Equal(t, v.last(), v.view.Revision())
 				}
 				require.Greater(t, v.view.Revision(), heard)
