@@ -2,6 +2,7 @@ package authority
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -146,7 +147,7 @@ func (w *Worker) explain(data []byte) schema.Message {
 // status reports on all slots held. Each is locked on its own, so that it never stops the others.
 func (w *Worker) status() schema.StatusReport {
 	me := w.Me()
-	report := schema.StatusReport{Process: schema.ProcessName(me), Suspect: !w.holder.Trusted()}
+	report := schema.StatusReport{Process: schema.ProcessName(me), Suspect: !w.holder.Trusted(), Backlog: map[schema.NodeID]int{}}
 	counts := map[schema.NodeCount]int{}
 	now := time.Now()
 	for i := range w.held {
@@ -191,8 +192,12 @@ func (w *Worker) statusOf(t *tenure, now time.Time, report *schema.StatusReport,
 		s.Synced = len(t.rebuild.synced)
 	}
 	for g := range t.rebuild.outstanding {
+		report.Backlog[g.Node]++
 		s.Outstanding = append(s.Outstanding, g.Node)
 	}
+	s.Awaited = len(s.Outstanding)
+	slices.Sort(s.Outstanding)
+	s.Outstanding = s.Outstanding[:min(s.Awaited, schema.MaxOutstanding)]
 	report.Slots = append(report.Slots, s)
 	report.Users += t.dir.Users()
 	for _, c := range t.dir.Counts() {

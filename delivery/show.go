@@ -59,16 +59,16 @@ func (d *Delivery) Slots(ctx context.Context) (schema.SlotsReply, error) {
 	for i := range slots {
 		slots[i] = slotStatus(d.mesh.view, schema.Slot(i), said)
 	}
-	countBacklogs(nodes, slots)
+	countBacklogs(nodes, reports)
 	return schema.SlotsReply{Slots: slots, Processes: nodes, Missing: missing}, nil
 }
 
 // countBacklogs counts, for each gateway, the slots that wait for its sync.
-func countBacklogs(nodes []schema.ProcessStatus, slots []schema.SlotStatus) {
+func countBacklogs(nodes []schema.ProcessStatus, reports []schema.StatusReport) {
 	waiting := map[schema.NodeID]int{}
-	for _, s := range slots {
-		for _, node := range s.Outstanding {
-			waiting[node]++
+	for _, r := range reports {
+		for node, n := range r.Backlog {
+			waiting[node] += n
 		}
 	}
 	for i := range nodes {

@@ -133,6 +133,9 @@ type StatusReport struct {
 	Slots   []SlotStatus `json:"slots"`
 	Counts  []NodeCount  `json:"counts"`
 	Users   int          `json:"users"` // online
+
+	// Backlog is how many of the slots wait for the sync of each gateway.
+	Backlog map[NodeID]int `json:"backlog,omitempty"`
 }
 
 // ProcessName is a process in JSON.
@@ -154,8 +157,13 @@ type SlotStatus struct {
 	HeldMS      int64     `json:"held_ms,omitempty"`     // since the owner took it
 	Cause       SlotCause `json:"cause,omitempty"`       // why it came to this owner, or why it is not served
 	Synced      int       `json:"synced,omitempty"`      // while rebuilding: gateways that have sent their last chunk
-	Outstanding []NodeID  `json:"outstanding,omitempty"` // gateways whose sync is awaited
+	Awaited     int       `json:"awaited,omitempty"`     // gateways whose sync is awaited
+	Outstanding []NodeID  `json:"outstanding,omitempty"` // the first MaxOutstanding of them, by name
 }
+
+// MaxOutstanding bounds the names in a SlotStatus, so that an answer fits a message however many gateways
+// all slots wait for.
+const MaxOutstanding = 16
 
 // NodeCount is the sessions of one gateway node under one flag; under none those of all flags that
 // LargestCounts has not kept apart.

@@ -41,7 +41,7 @@ func printSlots(s *session, reply *schema.SlotsReply) error {
 	for _, slot := range reply.Slots {
 		g := groupOf(slot)
 		g.add(slot)
-		t.row(slot.Slot, slot.Owner, g.text(), slot.Fence, slot.Routes, renewed(reply, slot.Owner), g.moved(), g.cause, g.progress(), join(slot.Outstanding))
+		t.row(slot.Slot, slot.Owner, g.text(), slot.Fence, slot.Routes, renewed(reply, slot.Owner), g.moved(), g.cause, g.progress(), andOthers(join(slot.Outstanding), slot.Awaited-len(slot.Outstanding)))
 	}
 	return t.flush()
 }
@@ -61,7 +61,7 @@ func printSlotGroups(s *session, reply *schema.SlotsReply) error {
 	})
 	t := newTable(s.out, "OWNER", "STATE", "SLOTS", "ROUTES", "RENEWED", "MOVED", "CAUSE", "SYNCED", "OUTSTANDING", "WHICH")
 	for _, g := range groups {
-		t.row(g.owner, g.text(), len(g.slots), g.routes, renewed(reply, g.owner), g.moved(), g.cause, g.progress(), g.awaited(), ranges(g.slots))
+		t.row(g.owner, g.text(), len(g.slots), g.routes, renewed(reply, g.owner), g.moved(), g.cause, g.progress(), g.counted(), ranges(g.slots))
 	}
 	return t.flush()
 }
@@ -79,7 +79,8 @@ type slotGroup struct {
 	slots       []schema.Slot
 	routes      int
 	synced      int                   // last chunks that came, over all slots
-	outstanding map[schema.NodeID]int // and that did not
+	awaited     int                   // and that did not
+	outstanding map[schema.NodeID]int // those of them whose gateways are named
 	since       int64                 // of the latest move, in ms ago
 	cause       schema.SlotCause      // of that one
 }
@@ -95,6 +96,7 @@ func (g *slotGroup) add(s schema.SlotStatus) {
 	g.slots = append(g.slots, s.Slot)
 	g.routes += s.Routes
 	g.synced += s.Synced
+	g.awaited += s.Awaited
 	for _, node := range s.Outstanding {
 		g.outstanding[node]++
 	}
@@ -117,24 +119,30 @@ func (g *slotGroup) moved() string {
 
 // progress is how many last chunks of gateways have come, of those that were awaited, while some are.
 func (g *slotGroup) progress() string {
-	behind := 0
-	for _, n := range g.outstanding {
-		behind += n
-	}
-	if behind == 0 && g.synced == 0 {
+	if g.awaited == 0 && g.synced == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d/%d", g.synced, g.synced+behind)
+	return fmt.Sprintf("%d/%d", g.synced, g.synced+g.awaited)
 }
 
-// awaited names the gateways that are awaited, each with the number of slots that wait for it.
-func (g *slotGroup) awaited() string {
+// counted names the gateways that are awaited, each with the number of slots that wait for it.
+func (g *slotGroup) counted() string {
 	var texts []string
+	others := g.awaited
 	for node, n := range g.outstanding {
 		texts = append(texts, fmt.Sprintf("%s:%d", node, n))
+		others -= n
 	}
 	slices.Sort(texts)
-	return strings.Join(texts, " ")
+	return andOthers(strings.Join(texts, " "), others)
+}
+
+// andOthers adds to names that there are others, which no answer has named.
+func andOthers(names string, others int) string {
+	if others == 0 {
+		return names
+	}
+	return names + " ..."
 }
 
 // renewed is the age of an owner's renewal; nothing where nobody owns.

@@ -62,6 +62,7 @@ func TestSlotsTellOfATakeover(t *testing.T) {
 		require.Less(t, moved.Slots[7].HeldMS, int64(5000))
 		require.Equal(t, 1, moved.Slots[7].Synced)
 		require.Equal(t, []schema.NodeID{"gw-2"}, moved.Slots[7].Outstanding)
+		require.Equal(t, 1, moved.Slots[7].Awaited)
 		require.Equal(t, schema.Slots-1, by["gw-1"].SyncBacklog)
 		require.Equal(t, schema.Slots, by["gw-2"].SyncBacklog)
 		require.Zero(t, by["a-2"].SyncBacklog)
