@@ -13,9 +13,10 @@ import (
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
-// TestComingsAndGoings connects and closes 20,000 times through the whole path: ten users move
-// between two gateways, in two ways. The last 12,000 leave no more than the first 8,000: the
-// tombstones of the last second, and no memory.
+// TestComingsAndGoings connects and closes 32,000 times through the whole path: ten users move
+// between two gateways, in two ways. The last 24,000 leave no more than the first 8,000: the
+// tombstones of the last second, and no memory: 44 bytes each would be seen, while on a busy machine the
+// heap of the whole mesh, at rest, was found to differ by 670 KiB (by 200 in ten times as many comings).
 func TestComingsAndGoings(t *testing.T) {
 	mesh.Run(t, mesh.Options{}, func(t *testing.T, m *mesh.Mesh) {
 		crowd := &crowd{t: t, m: m}
@@ -24,11 +25,11 @@ func TestComingsAndGoings(t *testing.T) {
 		}
 		crowd.come(8000 / share)
 		few, fewBytes := crowd.tombstones(), crowd.heap()
-		crowd.come(12_000 / share)
+		crowd.come(24_000 / share)
 		many, manyBytes := crowd.tombstones(), crowd.heap()
 		require.Less(t, few, 600, "tombstones: what five users have closed in the last second")
 		require.Less(t, many, 600)
-		require.Less(t, manyBytes, fewBytes+512<<10, "heap in bytes")
+		require.Less(t, manyBytes, fewBytes+1<<20, "heap in bytes")
 	})
 }
 
