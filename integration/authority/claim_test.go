@@ -139,7 +139,7 @@ func TestAClaimIsJudgedWhenItsAnswerComes(t *testing.T) {
 func TestATakeoverWritesEachKeyOnce(t *testing.T) {
 	for name, die := range map[string]int{"one of four": 1, "two of four": 2} {
 		t.Run(name, func(t *testing.T) {
-			bubble.RunWith(t, bubble.Options{Config: disconnectEvents}, func(t *testing.T, s *bubble.Server) {
+			bubble.RunWith(t, bubble.Options{Config: bubble.DisconnectEvents}, func(t *testing.T, s *bubble.Server) {
 				workers := []*worker{startWorker(t, s, "a-1")}
 				g := startGateway(t, s, "gw-1")
 				for _, node := range []schema.NodeID{"a-2", "a-3", "a-4"} {

@@ -170,19 +170,6 @@ func (g *gateway) state(t *testing.T, uid schema.UID) schema.UserState {
 	return g.Lookup(t.Context(), []schema.UID{uid})[0].State
 }
 
-// disconnectEvents is a server whose account imports the events about ended connections.
-const disconnectEvents = `
-system_account: SYS
-no_auth_user: any
-accounts {
-  SYS { users: [{user: system, password: s}], exports: [{stream: "$SYS.ACCOUNT.ROLLCALL.DISCONNECT", accounts: [ROLLCALL]}] }
-  ROLLCALL {
-    jetstream: enabled
-    imports: [{stream: {account: SYS, subject: "$SYS.ACCOUNT.ROLLCALL.DISCONNECT"}, to: "sys.disconnect"}]
-    users: [{user: any, password: a}]
-  }
-}`
-
 // slotStatus gives what a worker says of a slot.
 func (g *gateway) slotStatus(t *testing.T, w *worker, s schema.Slot) schema.SlotStatus {
 	t.Helper()

@@ -95,7 +95,7 @@ func TestSlotsOfAStoppedWorkerAreTakenAtOnce(t *testing.T) {
 // With the server's disconnect events imported, a killed worker is succeeded in a fraction of a
 // second; without them nobody would know before its lease has ended.
 func TestProofOfALostConnectionEndsTheLease(t *testing.T) {
-	bubble.RunWith(t, bubble.Options{Config: disconnectEvents}, func(t *testing.T, s *bubble.Server) {
+	bubble.RunWith(t, bubble.Options{Config: bubble.DisconnectEvents}, func(t *testing.T, s *bubble.Server) {
 		first := startWorker(t, s, "a-1")
 		g := startGateway(t, s, "gw-1")
 		second := startWorker(t, s, "a-2")
@@ -117,7 +117,7 @@ func TestProofOfALostConnectionEndsTheLease(t *testing.T) {
 // A worker that redials in time keeps its slots and its directories, though the event has told of
 // its connection's end.
 func TestAWorkerThatReturnsInTimeKeepsItsSlots(t *testing.T) {
-	bubble.RunWith(t, bubble.Options{Config: disconnectEvents}, func(t *testing.T, s *bubble.Server) {
+	bubble.RunWith(t, bubble.Options{Config: bubble.DisconnectEvents}, func(t *testing.T, s *bubble.Server) {
 		first := startWorker(t, s, "a-1")
 		g := startGateway(t, s, "gw-1")
 		startWorker(t, s, "a-2")

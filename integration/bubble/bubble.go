@@ -91,3 +91,16 @@ func Until(t *testing.T, d time.Duration, what string, cond func() bool) {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+// DisconnectEvents is the Config of a server whose account imports the events about ended connections.
+const DisconnectEvents = `
+system_account: SYS
+no_auth_user: any
+accounts {
+  SYS { users: [{user: system, password: s}], exports: [{stream: "$SYS.ACCOUNT.ROLLCALL.DISCONNECT", accounts: [ROLLCALL]}] }
+  ROLLCALL {
+    jetstream: enabled
+    imports: [{stream: {account: SYS, subject: "$SYS.ACCOUNT.ROLLCALL.DISCONNECT"}, to: "sys.disconnect"}]
+    users: [{user: any, password: a}]
+  }
+}`

@@ -164,7 +164,7 @@ func TestAGatewayIsAwayInARebuild(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := mesh.Options{Authorities: 2, Config: mesh.Prompt}
-			o.Server.Config = disconnectEvents
+			o.Server.Config = bubble.DisconnectEvents
 			mesh.Run(t, o, func(t *testing.T, m *mesh.Mesh) {
 				quick := func(c *client.Config) { c.BackoffMost = time.Second }
 				w := newTown(t, m, 30, quick)

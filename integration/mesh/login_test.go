@@ -31,7 +31,7 @@ func TestAuthorityDiesInALogin(t *testing.T) {
 			t.Run(name+", "+how, func(t *testing.T) {
 				o := mesh.Options{Authorities: 2, Config: mesh.Prompt}
 				if proofs {
-					o.Server.Config = disconnectEvents
+					o.Server.Config = bubble.DisconnectEvents
 				}
 				mesh.Run(t, o, func(t *testing.T, m *mesh.Mesh) {
 					old := m.Gateways[0].Enter("alice", mesh.As("d1", "app", schema.Master))

@@ -13,19 +13,6 @@ import (
 	"github.com/rollcall-mesh/rollcall/schema"
 )
 
-// disconnectEvents is a server whose account imports the events about ended connections.
-const disconnectEvents = `
-system_account: SYS
-no_auth_user: any
-accounts {
-  SYS { users: [{user: system, password: s}], exports: [{stream: "$SYS.ACCOUNT.ROLLCALL.DISCONNECT", accounts: [ROLLCALL]}] }
-  ROLLCALL {
-    jetstream: enabled
-    imports: [{stream: {account: SYS, subject: "$SYS.ACCOUNT.ROLLCALL.DISCONNECT"}, to: "sys.disconnect"}]
-    users: [{user: any, password: a}]
-  }
-}`
-
 // withoutBucket keeps everybody from JetStream until the function returned is called.
 func withoutBucket(m *mesh.Mesh) (restore func()) {
 	var rules []*bubble.Rule
@@ -154,7 +141,7 @@ func guests(m *mesh.Mesh) (stop func() int) {
 // its slots do. Nobody is called offline, and nobody commits under a fence that another has followed.
 func TestAnAuthoritysConnectionIsCut(t *testing.T) {
 	o := mesh.Options{Authorities: 3, Config: mesh.Prompt}
-	o.Server.Config = disconnectEvents
+	o.Server.Config = bubble.DisconnectEvents
 	mesh.Run(t, o, func(t *testing.T, m *mesh.Mesh) {
 		w := newTown(t, m, 12)
 		m.Pass(leaseTime)

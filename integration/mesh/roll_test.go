@@ -73,7 +73,7 @@ func TestAllAuthoritiesStopTogether(t *testing.T) {
 // TestAuthoritiesComeAndGoTogether has one join while others leave or die, over and over: nobody is offline.
 func TestAuthoritiesComeAndGoTogether(t *testing.T) {
 	o := mesh.Options{Authorities: 3, Config: mesh.Prompt}
-	o.Server.Config = disconnectEvents
+	o.Server.Config = bubble.DisconnectEvents
 	mesh.Run(t, o, func(t *testing.T, m *mesh.Mesh) {
 		w := newTown(t, m, 20)
 		m.Pass(leaseTime)

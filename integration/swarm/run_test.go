@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rollcall-mesh/rollcall/gateway"
+	"github.com/rollcall-mesh/rollcall/integration/bubble"
 	"github.com/rollcall-mesh/rollcall/integration/mesh"
 	"github.com/rollcall-mesh/rollcall/schema"
 )
@@ -36,19 +37,6 @@ type run struct {
 	pushes      []push
 }
 
-// disconnectEvents is a server whose account imports the events about ended connections.
-const disconnectEvents = `
-system_account: SYS
-no_auth_user: any
-accounts {
-  SYS { users: [{user: system, password: s}], exports: [{stream: "$SYS.ACCOUNT.ROLLCALL.DISCONNECT", accounts: [ROLLCALL]}] }
-  ROLLCALL {
-    jetstream: enabled
-    imports: [{stream: {account: SYS, subject: "$SYS.ACCOUNT.ROLLCALL.DISCONNECT"}, to: "sys.disconnect"}]
-    users: [{user: any, password: a}]
-  }
-}`
-
 // play runs a plan and gives what came of it; nil where the run itself has failed.
 func play(t *testing.T, p *plan) (done *run) {
 	r := &run{
@@ -59,7 +47,7 @@ func play(t *testing.T, p *plan) (done *run) {
 	o.Gateway = func(c *gateway.Config) { c.Drain.Rate = 100 }
 	o.Server.Tap = r.trace.tap
 	if p.proofs {
-		o.Server.Config = disconnectEvents
+		o.Server.Config = bubble.DisconnectEvents
 	}
 	mesh.Run(t, o, func(t *testing.T, m *mesh.Mesh) {
 		r.t, r.m = t, m
