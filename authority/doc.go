@@ -88,6 +88,7 @@
 //	                          until that is acknowledged; in time, nothing moves
 //	process stops             state=leaving, its slots are handed over, then the lease is resigned; a
 //	                          successor that answers nothing in a second gets no more of them
+//	                          (what is handed to the leaver in that second is unknown until it is over)
 //	JetStream out of reach    suspect; no directory is lost, no lease ended: failed reads and writes
 //	                          of the bucket restart everybody's timers
 //	a server lost writes      who has seen a higher fence says so; the slot's fence is lifted above, by

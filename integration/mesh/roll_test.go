@@ -104,7 +104,9 @@ func TestAuthoritiesComeAndGoTogether(t *testing.T) {
 			m.Settled(time.Minute)
 		}
 		require.Greater(t, stop(), 100)
-		require.Less(t, unknown(), time.Second)
+		// A leaver takes up what was handed to it at the last moment between two of its own hand-overs, and one
+		// to a successor that has died is waited for a second: 1.5 s were seen, with it, 3.5 s with three.
+		require.Less(t, unknown(), 2*time.Second)
 		told.CommittedInTurn()
 		w.unmoved(told)
 	})
